@@ -1,0 +1,137 @@
+/* The vector layer for AVX2 + FMA; what each function must do is in ../kernels/vec.md.
+ * May know: AVX2 and FMA intrinsics.  Must not know: an algorithm.
+ * Registers: 16.  6 x 2 accumulators + 2 of B + 1 broadcast of A = 15. */
+#ifndef HEED_VEC_H
+#define HEED_VEC_H
+
+#if !defined(__AVX2__) || !defined(__FMA__) || !defined(__F16C__)
+#error "compile src/avx2 with -mavx2 -mfma -mf16c"
+#endif
+
+#include "../kernels/common.h"
+
+#include <immintrin.h>
+#include <stddef.h>
+#include <stdint.h>
+#ifdef HEED_WITH_SLEEF
+#include <sleef.h>
+#endif
+
+#define HEED_ISA_SUFFIX avx2
+#define VEC_ISA HEED_ISA_AVX2
+enum {
+    VEC_LANES = 8,
+    VEC_REGISTERS = 16,
+    TILE_M = 6,
+    TILE_V = 2,
+    VEC_REQUIRES = HEED_CPU_AVX2 | HEED_CPU_FMA | HEED_CPU_F16C,
+    VEC_SLEEF_REQUIRES = VEC_REQUIRES
+};
+
+typedef __m256 vf;
+
+/* The first n lanes, n in [0, 8], as a mask for the masked loads and stores. */
+INLINE __m256i vec_first(size_t n)
+{
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+INLINE vf vf_zero(void)
+{
+    return _mm256_setzero_ps();
+}
+INLINE vf vf_set1(float x)
+{
+    return _mm256_set1_ps(x);
+}
+INLINE vf vf_load(const float *p)
+{
+    return _mm256_loadu_ps(p);
+}
+INLINE void vf_store(float *p, vf a)
+{
+    _mm256_storeu_ps(p, a);
+}
+INLINE vf vf_load_n(const float *p, size_t n)
+{
+    return _mm256_maskload_ps(p, vec_first(n));
+}
+INLINE void vf_store_n(float *p, vf a, size_t n)
+{
+    _mm256_maskstore_ps(p, vec_first(n), a);
+}
+INLINE vf vf_add(vf a, vf b)
+{
+    return _mm256_add_ps(a, b);
+}
+INLINE vf vf_sub(vf a, vf b)
+{
+    return _mm256_sub_ps(a, b);
+}
+INLINE vf vf_mul(vf a, vf b)
+{
+    return _mm256_mul_ps(a, b);
+}
+INLINE vf vf_div(vf a, vf b)
+{
+    return _mm256_div_ps(a, b);
+}
+INLINE vf vf_fma(vf a, vf b, vf c)
+{
+    return _mm256_fmadd_ps(a, b, c);
+}
+INLINE vf vf_max(vf a, vf b)
+{
+    return _mm256_max_ps(a, b);
+}
+INLINE vf vf_zero_below(vf x, float bound, vf y)
+{
+    return _mm256_andnot_ps(_mm256_cmp_ps(x, _mm256_set1_ps(bound), _CMP_LT_OQ), y);
+}
+INLINE vf vf_bits_shl23(vf a)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(a), 23));
+}
+INLINE float vf_reduce_add(vf a)
+{
+    __m128 x = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    x = _mm_add_ps(x, _mm_movehl_ps(x, x));
+    return _mm_cvtss_f32(_mm_add_ss(x, _mm_movehdup_ps(x)));
+}
+INLINE float vf_reduce_max(vf a)
+{
+    __m128 x = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    x = _mm_max_ps(x, _mm_movehl_ps(x, x));
+    return _mm_cvtss_f32(_mm_max_ss(x, _mm_movehdup_ps(x)));
+}
+
+/* 8 x 8: pairs, then quads, then halves. */
+INLINE void vf_transpose(vf r[VEC_LANES])
+{
+    vf t[8], u[8];
+    UNROLL for (int i = 0; i < 8; i += 2)
+    {
+        t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+        t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+    }
+    UNROLL for (int i = 0; i < 8; i += 4)
+    {
+        u[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
+        u[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xee);
+        u[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+        u[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee);
+    }
+    UNROLL for (int i = 0; i < 4; i++)
+    {
+        r[i] = _mm256_permute2f128_ps(u[i], u[i + 4], 0x20);
+        r[i + 4] = _mm256_permute2f128_ps(u[i], u[i + 4], 0x31);
+    }
+}
+
+#ifdef HEED_WITH_SLEEF
+INLINE vf vf_exp_sleef(vf x)
+{
+    return Sleef_finz_expf8_u10avx2(x);
+}
+#endif
+
+#endif

@@ -1,0 +1,99 @@
+/* The table of kernels that every backend fills: the contract between the drivers and src/<isa>/.
+ * May know: shapes of packed data and what each kernel computes.  Must not know: instruction sets, problems, threads.
+ *
+ * All kernels accept any m, n, k, d > 0, read nothing outside what their formula names and write nothing else.  Rows are
+ * contiguous; every other stride is a leading dimension in elements.  Every output element is computed by the same IEEE-754
+ * binary32 operations in the same order on every backend (docs/numerics.md); no entry is ever NULL. */
+#ifndef HEED_BACKEND_H
+#define HEED_BACKEND_H
+
+#include "heed/heed.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    /* Keys of one block: part of the bit contract, the same on every backend.  Partial results are merged block by block. */
+    HEED_BLOCK_KV = 256,
+    /* Row sums run in 16 virtual lanes: lane j adds elements j, j + 16, ... */
+    HEED_LANES = 16,
+    /* Row pitch of a score tile: not a power of two, so that the rows of a tile do not share L1 sets. */
+    HEED_LD_SCORES = HEED_BLOCK_KV + 16,
+    HEED_EXP_KINDS = 2
+};
+
+/* Index into the exp-dependent entries. */
+enum { HEED_KERNEL_BUILTIN = 0, HEED_KERNEL_SLEEF = 1 };
+
+/* Keys lo <= j < hi of a block are visible to a row; lo >= hi: none. */
+typedef struct heed_range {
+    int32_t lo, hi;
+} heed_range;
+
+/* The running state of the rows of a task: arrays with one float per row, padded to a multiple of HEED_LANES. */
+typedef struct heed_rows {
+    float *max;       /* greatest visible score so far, -inf before the first */
+    float *sum;       /* sum of exp(score - max) */
+    float *keep;      /* out: factor for the output gathered so far */
+    float *add;       /* out: factor for this block's output */
+    float *block_max; /* scratch */
+    float *block_sum; /* scratch */
+} heed_rows;
+
+typedef struct heed_backend {
+    heed_isa isa;
+    uint32_t requires_cpu;       /* HEED_CPU_* bits without which nothing here may run */
+    uint32_t sleef_requires_cpu; /* bits for the HEED_KERNEL_SLEEF entries */
+    int32_t has_sleef;           /* 0: those entries are the built-in ones */
+    int32_t lanes;               /* floats in a vector */
+    int32_t mr, nr;              /* register tile: rows, columns; nr divides HEED_BLOCK_KV */
+
+    /* panels[j/nr][p][j%nr] = k[j][p], zero for n <= j < n rounded up to nr. */
+    void (*pack_k)(float *panels, const float *k, ptrdiff_t ldk, size_t n, size_t d);
+    /* panels[c/nr][j][c%nr] = v[j][c], zero for d <= c < d rounded up to nr.  Returns 1 if all of v is finite. */
+    int (*pack_v)(float *panels, const float *v, ptrdiff_t ldv, size_t n, size_t d);
+
+    /* s[i][j] = scale * (q[i] . k[j]) for the panels that any row of a register tile sees; the dot product is one fma chain
+     * from +0, ascending.  Columns outside rows[i] hold anything. */
+    void (*qk_tile)(float *s, size_t lds, const float *q, size_t ldq, const float *panels, const heed_range *rows, size_t m,
+        size_t d, float scale);
+    /* s[i][j] becomes exp(s - block maximum) where visible and -0 where hidden (over the columns that pv_tile reads), the
+     * block's maxima and sums are merged into the rows' state, keep and add are set. */
+    void (*softmax_tile[HEED_EXP_KINDS])(const heed_rows *state, float *s, size_t lds, const heed_range *rows, size_t m);
+    /* o[i][c] = (p[i] . v[:, c]) * add[i] + o[i][c] * keep[i].  Panels hold n rows of v.  A weight of -0 is a hidden key: with
+     * finite v its product changes nothing, otherwise it is left out.  ldo >= d rounded up to nr. */
+    void (*pv_tile)(float *o, size_t ldo, const float *p, size_t ldp, const float *panels, const heed_range *rows, size_t m,
+        size_t n, size_t d, int v_is_finite, const float *keep, const float *add);
+    /* out[c] = o[c] / sum for c < d; 0 where the sum is 0.  Never writes -0. */
+    void (*finish_row)(float *out, const float *o, float sum, size_t d);
+    /* w[j] (a visible score) becomes exp(w - max) / sum for j < n; 0 where the sum is 0. */
+    void (*weights_row[HEED_EXP_KINDS])(float *w, size_t n, float max, float sum);
+
+    /* c[i][j] = bias[j] (or c[i][j] if bias is NULL) + a[i] . b[:, j], one fma chain ascending, j < n <= nr columns of one
+     * panel of k rows.  bias holds nr floats. */
+    void (*gemm_tile)(float *c, size_t ldc, const float *a, size_t lda, const float *panel, size_t m, size_t n, size_t k,
+        const float *bias);
+
+    /* y = softmax(x) over n elements; y may be x. */
+    void (*softmax_row[HEED_EXP_KINDS])(float *y, const float *x, size_t n);
+    /* y[i] = exp(x[i]), for x <= 0 or NaN (HEED_KERNEL_BUILTIN) or any x (HEED_KERNEL_SLEEF). */
+    void (*exp[HEED_EXP_KINDS])(float *y, const float *x, size_t n);
+} heed_backend;
+
+/* The backends of this build, best first, ending with NULL; whether this machine can run them is another question. */
+extern const heed_backend *const heed_backends[];
+
+/* 1 if the CPU bits allow the backend, respectively SLEEF in it. */
+int heed_backend_usable(const heed_backend *backend, uint32_t cpu);
+int heed_backend_sleef_usable(const heed_backend *backend, uint32_t cpu);
+
+/* What HEED_ISA_AUTO means on a machine with these bits when the environment variable has this value (NULL: unset). */
+const heed_backend *heed_backend_choose(uint32_t cpu, const char *env);
+
+/* The compiled backend of an instruction set, AUTO included; NULL if it was not compiled. */
+const heed_backend *heed_backend_find(heed_isa isa);
+
+/* The features of this machine, detected once. */
+uint32_t heed_cpu(void);
+
+#endif

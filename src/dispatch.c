@@ -1,0 +1,186 @@
+/* The list of backends, best first, and the choice among them.
+ * May know: which backends were compiled, CPU bits, the environment variable HEED_ISA.  Must not know: instructions.
+ * The only global state of the library is here: two atomics that every racing thread sets to the same value. */
+#define _GNU_SOURCE /* secure_getenv */
+#include "backend.h"
+#include "cpu.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef HEED_BACKEND_AVX512
+extern const heed_backend heed_backend_avx512;
+#endif
+#ifdef HEED_BACKEND_AVX2
+extern const heed_backend heed_backend_avx2;
+#endif
+#ifdef HEED_BACKEND_NEON
+extern const heed_backend heed_backend_neon;
+#endif
+extern const heed_backend heed_backend_scalar;
+
+const heed_backend *const heed_backends[] = {
+#ifdef HEED_BACKEND_AVX512
+    &heed_backend_avx512,
+#endif
+#ifdef HEED_BACKEND_AVX2
+    &heed_backend_avx2,
+#endif
+#ifdef HEED_BACKEND_NEON
+    &heed_backend_neon,
+#endif
+    &heed_backend_scalar, NULL
+};
+
+enum { CPU_DETECTED = 1 << 30 };
+_Static_assert(HEED_CPU_COUNT < 30, "CPU_DETECTED must not be a feature");
+
+uint32_t heed_cpu(void)
+{
+    static _Atomic uint32_t cache;
+    uint32_t features = atomic_load_explicit(&cache, memory_order_relaxed);
+    if (!features) {
+        features = heed_cpu_detect() | CPU_DETECTED;
+        atomic_store_explicit(&cache, features, memory_order_relaxed);
+    }
+    return features & ~(uint32_t)CPU_DETECTED;
+}
+
+int heed_backend_usable(const heed_backend *backend, uint32_t cpu)
+{
+    return (cpu & backend->requires_cpu) == backend->requires_cpu;
+}
+
+int heed_backend_sleef_usable(const heed_backend *backend, uint32_t cpu)
+{
+    return backend->has_sleef && heed_backend_usable(backend, cpu) &&
+           (cpu & backend->sleef_requires_cpu) == backend->sleef_requires_cpu;
+}
+
+/* A name the CPU cannot run, or that nobody knows, is ignored: the variable only lowers the choice. */
+const heed_backend *heed_backend_choose(uint32_t cpu, const char *env)
+{
+    const heed_backend *best = NULL;
+    for (int i = 0; heed_backends[i]; i++) {
+        if (!heed_backend_usable(heed_backends[i], cpu))
+            continue;
+        if (env && strcmp(env, heed_isa_name(heed_backends[i]->isa)) == 0)
+            return heed_backends[i];
+        if (!best)
+            best = heed_backends[i];
+    }
+    return best;
+}
+
+static const heed_backend *default_backend(void)
+{
+    static _Atomic(const heed_backend *) cache;
+    const heed_backend *backend = atomic_load_explicit(&cache, memory_order_acquire);
+    if (!backend) {
+#if defined(__GLIBC__)
+        const char *env = secure_getenv("HEED_ISA");
+#else
+        const char *env = getenv("HEED_ISA");
+#endif
+        backend = heed_backend_choose(heed_cpu(), env);
+        atomic_store_explicit(&cache, backend, memory_order_release);
+    }
+    return backend;
+}
+
+const heed_backend *heed_backend_find(heed_isa isa)
+{
+    if (isa == HEED_ISA_AUTO)
+        return default_backend();
+    for (int i = 0; heed_backends[i]; i++)
+        if (heed_backends[i]->isa == isa)
+            return heed_backends[i];
+    return NULL;
+}
+
+const char *heed_isa_name(heed_isa isa)
+{
+    switch (isa) {
+    case HEED_ISA_AUTO:
+        return "auto";
+    case HEED_ISA_SCALAR:
+        return "scalar";
+    case HEED_ISA_AVX2:
+        return "avx2";
+    case HEED_ISA_AVX512:
+        return "avx512";
+    case HEED_ISA_NEON:
+        return "neon";
+    }
+    return "unknown";
+}
+
+int heed_isa_compiled(heed_isa isa)
+{
+    return heed_backend_find(isa) != NULL;
+}
+
+int heed_isa_usable(heed_isa isa)
+{
+    const heed_backend *backend = heed_backend_find(isa);
+    return backend && heed_backend_usable(backend, heed_cpu());
+}
+
+heed_isa heed_isa_default(void)
+{
+    return default_backend()->isa;
+}
+
+int heed_sleef_usable(heed_isa isa)
+{
+    const heed_backend *backend = heed_backend_find(isa);
+    return backend && heed_backend_sleef_usable(backend, heed_cpu());
+}
+
+size_t heed_cpu_features(char *text, size_t size)
+{
+    const uint32_t features = heed_cpu();
+    size_t length = 0;
+    if (size)
+        text[0] = '\0';
+    for (int i = 0; i < HEED_CPU_COUNT; i++) {
+        if (!(features >> i & 1))
+            continue;
+        for (const char *c = length ? " " : ""; *c; c++, length++)
+            if (length + 1 < size)
+                text[length] = *c;
+        for (const char *c = heed_cpu_feature_name(UINT32_C(1) << i); *c; c++, length++)
+            if (length + 1 < size)
+                text[length] = *c;
+    }
+    if (size)
+        text[length < size ? length : size - 1] = '\0';
+    return length;
+}
+
+const char *heed_version(void)
+{
+#define HEED_TEXT2(x) #x
+#define HEED_TEXT(x) HEED_TEXT2(x)
+    return HEED_TEXT(HEED_VERSION_MAJOR) "." HEED_TEXT(HEED_VERSION_MINOR) "." HEED_TEXT(HEED_VERSION_PATCH);
+}
+
+const char *heed_status_string(heed_status status)
+{
+    switch (status) {
+    case HEED_OK:
+        return "success";
+    case HEED_ERROR_INVALID:
+        return "invalid argument";
+    case HEED_ERROR_UNSUPPORTED:
+        return "not supported by this CPU or build";
+    case HEED_ERROR_OVERFLOW:
+        return "size does not fit the address space";
+    case HEED_ERROR_WORKSPACE:
+        return "workspace too small";
+    case HEED_ERROR_OUT_OF_MEMORY:
+        return "out of memory";
+    }
+    return "unknown status";
+}

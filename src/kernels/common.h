@@ -1,0 +1,29 @@
+/* Compiler spellings shared by the kernel texts and the vec.h files: the only place for them.
+ * May know: the compiler.  Must not know: an instruction set or an algorithm.
+ * Everything is static and always inlined, so no object leaves a function another object could pick up. */
+#ifndef HEED_KERNELS_COMMON_H
+#define HEED_KERNELS_COMMON_H
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* Full unrolling of the register loops: without it gcc -O2 keeps the accumulators of a tile in memory (a third of the
+ * speed), and clang does when given gcc's spelling. */
+#if defined(__clang__)
+#define UNROLL _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__)
+#define UNROLL _Pragma("GCC unroll 64")
+#else
+#define UNROLL
+#endif
+
+/* qk_tile -> qk_tile_avx2: profiles and backtraces say which backend ran. */
+#define HEED_PASTE2(name, isa) name##_##isa
+#define HEED_PASTE(name, isa) HEED_PASTE2(name, isa)
+#define HEED_FN(name) HEED_PASTE(name, HEED_ISA_SUFFIX)
+
+/* Rule out the flags that would break the bit contract without a word. */
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0)
+#error "heed's kernels need IEEE arithmetic: build without -ffast-math, -Ofast and -ffinite-math-only"
+#endif
+
+#endif

@@ -1,0 +1,68 @@
+/* exp for softmax: the built-in one for arguments <= 0, and the choice between it and SLEEF's.
+ * May know: the vector layer.  Must not know: instruction sets.
+ *
+ * exp(x) = 2^n * exp(r), n = round(x / ln 2), r = x - n ln 2 in [-ln2/2, ln2/2] with ln 2 in two parts (Cody & Waite 1980), and
+ * exp(r) a polynomial of degree 6 (relative error 3.1e-9, minimax with coefficients 1, 1 fixed so that exp(0) = 1).
+ * Within 1 ULP over every float of [-87.33654, 0] (tests/test_exp.c runs them all).  Below that the result is exactly 0: a
+ * subnormal weight would change no digit of the output, but costs a hundred cycles a product on many CPUs, and masks of -100
+ * (Swin) would make them by the million. */
+#ifndef HEED_KERNELS_EXP_H
+#define HEED_KERNELS_EXP_H
+
+/* Adding 1.5 * 2^23 + 127 rounds to an integer and leaves n + 127, the biased exponent, in the low bits. */
+static const float EXP_MAGIC = 0x1.8p23f + 127.0f;
+static const float EXP_LOG2E = 0x1.715476p0f;
+static const float EXP_LN2_HI = 0x1.62e4p-1f; /* 15 bits: n * hi is exact */
+static const float EXP_LN2_LO = 0x1.7f7d1cp-20f;
+static const float EXP_SMALLEST = -0x1.5d589ep6f; /* the last float whose exp is a normal number */
+static const float EXP_C2 = 0x1.fffffcp-2f;
+static const float EXP_C3 = 0x1.55549p-3f;
+static const float EXP_C4 = 0x1.5558f8p-5f;
+static const float EXP_C5 = 0x1.123b02p-7f;
+static const float EXP_C6 = 0x1.6a2256p-10f;
+
+INLINE vf exp_builtin(vf x)
+{
+    const vf t = vf_fma(x, vf_set1(EXP_LOG2E), vf_set1(EXP_MAGIC));
+    const vf n = vf_sub(t, vf_set1(EXP_MAGIC));
+    vf r = vf_fma(n, vf_set1(-EXP_LN2_HI), x);
+    r = vf_fma(n, vf_set1(-EXP_LN2_LO), r);
+    vf p = vf_fma(vf_set1(EXP_C6), r, vf_set1(EXP_C5));
+    p = vf_fma(p, r, vf_set1(EXP_C4));
+    p = vf_fma(p, r, vf_set1(EXP_C3));
+    p = vf_fma(p, r, vf_set1(EXP_C2));
+    p = vf_fma(p, r, vf_set1(1.0f));
+    p = vf_fma(p, r, vf_set1(1.0f));
+    return vf_zero_below(x, EXP_SMALLEST, vf_mul(p, vf_bits_shl23(t)));
+}
+
+INLINE vf exp_kind(const int kind, vf x)
+{
+#ifdef HEED_WITH_SLEEF
+    if (kind == HEED_KERNEL_SLEEF)
+        return vf_exp_sleef(x);
+#endif
+    (void)kind;
+    return exp_builtin(x);
+}
+
+INLINE void exp_row(const int kind, float *y, const float *x, size_t n)
+{
+    size_t j = 0;
+    for (; j + VEC_LANES <= n; j += VEC_LANES)
+        vf_store(y + j, exp_kind(kind, vf_load(x + j)));
+    if (j < n)
+        vf_store_n(y + j, exp_kind(kind, vf_load_n(x + j, n - j)), n - j);
+}
+
+static void HEED_FN(exp_row_builtin)(float *y, const float *x, size_t n)
+{
+    exp_row(HEED_KERNEL_BUILTIN, y, x, n);
+}
+
+static void HEED_FN(exp_row_sleef)(float *y, const float *x, size_t n)
+{
+    exp_row(HEED_KERNEL_SLEEF, y, x, n);
+}
+
+#endif

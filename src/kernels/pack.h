@@ -1,0 +1,68 @@
+/* Packing of keys (transposed) and values into panels of NR columns, as qk_tile and pv_tile stream them.
+ * May know: the vector layer and the panel layout.  Must not know: instruction sets.
+ * Done once per key/value head and shared by all query blocks and the whole GQA group. */
+#ifndef HEED_KERNELS_PACK_H
+#define HEED_KERNELS_PACK_H
+
+/* VEC_LANES keys x VEC_LANES dimensions, transposed in registers; keys beyond rows are 0, dimensions beyond cols not stored. */
+INLINE void pack_square(float *panel, const float *k, ptrdiff_t ldk, size_t rows, size_t cols)
+{
+    vf r[VEC_LANES];
+    if (rows == VEC_LANES && cols == VEC_LANES) {
+        UNROLL for (int i = 0; i < VEC_LANES; i++) r[i] = vf_load(k + i * ldk);
+    } else {
+        UNROLL for (int i = 0; i < VEC_LANES; i++)
+        {
+            r[i] = (size_t)i < rows ? vf_load_n(k + i * ldk, cols) : vf_zero();
+        }
+    }
+    vf_transpose(r);
+    UNROLL for (int i = 0; i < VEC_LANES; i++)
+    {
+        if ((size_t)i < cols)
+            vf_store(panel + (size_t)i * NR, r[i]);
+    }
+}
+
+INLINE size_t pack_left(size_t n, size_t done)
+{
+    return n <= done ? 0 : n - done < VEC_LANES ? n - done : VEC_LANES;
+}
+
+static void HEED_FN(pack_k)(float *panels, const float *k, ptrdiff_t ldk, size_t n, size_t d)
+{
+    for (size_t j = 0; j < n; j += NR)
+        for (size_t g = 0; g < NR; g += VEC_LANES) {
+            const size_t rows = pack_left(n, j + g);
+            const float *from = rows ? k + (ptrdiff_t)(j + g) * ldk : k;
+            for (size_t p = 0; p < d; p += VEC_LANES)
+                pack_square(panels + j * d + p * NR + g, from + p, ldk, rows, pack_left(d, p));
+        }
+}
+
+static int HEED_FN(pack_v)(float *panels, const float *v, ptrdiff_t ldv, size_t n, size_t d)
+{
+    vf probe = vf_zero(); /* 0 * x + 0 is 0 for finite x only */
+    for (size_t j = 0; j < n; j++) {
+        const float *row = v + (ptrdiff_t)j * ldv;
+        for (size_t c = 0; c < d; c += NR) {
+            float *to = panels + c * n + j * NR;
+            UNROLL for (int g = 0; g < TILE_V; g++)
+            {
+                const size_t first = c + (size_t)g * VEC_LANES;
+                const size_t cols = pack_left(d, first);
+                const vf x = cols == VEC_LANES ? vf_load(row + first) : cols ? vf_load_n(row + first, cols) : vf_zero();
+                probe = vf_fma(x, vf_zero(), probe);
+                vf_store(to + g * VEC_LANES, x);
+            }
+        }
+    }
+    float lanes[VEC_LANES];
+    vf_store(lanes, probe);
+    for (int i = 0; i < VEC_LANES; i++)
+        if (!(lanes[i] == 0.0f))
+            return 0;
+    return 1;
+}
+
+#endif

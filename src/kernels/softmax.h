@@ -1,0 +1,186 @@
+/* Row softmax that subtracts the maximum first, for score tiles (with the merge of block results) and for whole rows.
+ * May know: the vector layer, row ranges.  Must not know: instruction sets, causal or other rules behind the ranges.
+ *
+ * Sums run in HEED_LANES virtual lanes, then one halving tree: the same order for every vector width.  The maximum is exact in
+ * any order and drops NaN; a NaN score makes its weight and so the row's sum and output NaN.  The merge of block results is
+ * the online softmax of Milakov & Gimelshein 2018. */
+#ifndef HEED_KERNELS_SOFTMAX_H
+#define HEED_KERNELS_SOFTMAX_H
+
+enum { VECS = HEED_LANES / VEC_LANES };
+
+/* -inf (nothing visible, or only scores of -inf) must not be subtracted from -inf. */
+INLINE vf softmax_shift(vf max)
+{
+    return vf_zero_below(max, -0x1.fffffep127f, max);
+}
+
+INLINE float softmax_reduce_add(vf sums[VECS])
+{
+    UNROLL for (int w = VECS / 2; w > 0; w /= 2)
+    {
+        UNROLL for (int i = 0; i < w; i++) sums[i] = vf_add(sums[i], sums[i + w]);
+    }
+    return vf_reduce_add(sums[0]);
+}
+
+/* Maximum of n elements, n a multiple of HEED_LANES. */
+INLINE float softmax_max(const float *x, size_t n)
+{
+    vf max[VECS];
+    UNROLL for (int w = 0; w < VECS; w++) max[w] = vf_set1(-INFINITY);
+    for (size_t j = 0; j < n; j += HEED_LANES) {
+        UNROLL for (int w = 0; w < VECS; w++) max[w] = vf_max(vf_load(x + j + w * VEC_LANES), max[w]);
+    }
+    UNROLL for (int w = 1; w < VECS; w++) max[0] = vf_max(max[w], max[0]);
+    return vf_reduce_max(max[0]);
+}
+
+/* y = exp(x - shift), added to the lanes; n a multiple of HEED_LANES. */
+INLINE void softmax_exp(const int kind, float *y, const float *x, size_t n, vf shift, vf sums[VECS])
+{
+    for (size_t j = 0; j < n; j += HEED_LANES) {
+        UNROLL for (int w = 0; w < VECS; w++)
+        {
+            const vf p = exp_kind(kind, vf_sub(vf_load(x + j + w * VEC_LANES), shift));
+            sums[w] = vf_add(sums[w], p);
+            vf_store(y + j + w * VEC_LANES, p);
+        }
+    }
+}
+
+INLINE void softmax_fill(float *x, size_t lo, size_t hi, float value)
+{
+    for (size_t j = lo; j < hi; j++)
+        x[j] = value;
+}
+
+/* One row of a block: weights in place, the row's maximum and sum. */
+INLINE void softmax_block_row(const int kind, float *s, heed_range visible, heed_range read, float *max, float *sum)
+{
+    const size_t lo = (size_t)visible.lo, hi = (size_t)visible.hi;
+    if (visible.lo >= visible.hi) {
+        softmax_fill(s, (size_t)read.lo, (size_t)read.hi, -0.0f);
+        *max = -INFINITY;
+        *sum = 0.0f;
+        return;
+    }
+    const size_t first = lo / HEED_LANES * HEED_LANES, last = (hi + HEED_LANES - 1) / HEED_LANES * HEED_LANES;
+    softmax_fill(s, first, lo, -INFINITY);
+    softmax_fill(s, hi, last, -INFINITY);
+    *max = softmax_max(s + first, last - first);
+    vf sums[VECS];
+    UNROLL for (int w = 0; w < VECS; w++) sums[w] = vf_zero();
+    softmax_exp(kind, s + first, s + first, last - first, softmax_shift(vf_set1(*max)), sums);
+    *sum = softmax_reduce_add(sums);
+    softmax_fill(s, (size_t)read.lo, lo, -0.0f);
+    softmax_fill(s, hi, (size_t)read.hi, -0.0f);
+}
+
+/* max' = max(max, block_max); sum' = sum * exp(max - max') + block_sum * exp(block_max - max'). */
+INLINE void softmax_merge(const int kind, const heed_rows *state, size_t m)
+{
+    for (size_t i = 0; i < m; i += VEC_LANES) {
+        const vf old = vf_load(state->max + i), block = vf_load(state->block_max + i);
+        const vf max = vf_max(old, block);
+        const vf shift = softmax_shift(max);
+        const vf keep = exp_kind(kind, vf_sub(old, shift)), add = exp_kind(kind, vf_sub(block, shift));
+        vf_store(state->max + i, max);
+        vf_store(state->sum + i, vf_fma(vf_load(state->block_sum + i), add, vf_mul(vf_load(state->sum + i), keep)));
+        vf_store(state->keep + i, keep);
+        vf_store(state->add + i, add);
+    }
+}
+
+INLINE void softmax_tile(const int kind, const heed_rows *state, float *s, size_t lds, const heed_range *rows, size_t m)
+{
+    for (size_t i = 0; i < m; i += TILE_M) {
+        const size_t height = tile_height(m, i);
+        const heed_range read = tile_union(rows + i, height);
+        for (size_t r = i; r < i + height; r++)
+            softmax_block_row(kind, s + r * lds, rows[r], read, state->block_max + r, state->block_sum + r);
+    }
+    softmax_merge(kind, state, m);
+}
+
+static void HEED_FN(softmax_tile_builtin)(const heed_rows *state, float *s, size_t lds, const heed_range *rows, size_t m)
+{
+    softmax_tile(HEED_KERNEL_BUILTIN, state, s, lds, rows, m);
+}
+
+static void HEED_FN(softmax_tile_sleef)(const heed_rows *state, float *s, size_t lds, const heed_range *rows, size_t m)
+{
+    softmax_tile(HEED_KERNEL_SLEEF, state, s, lds, rows, m);
+}
+
+/* Divides, so that equal weights give the correctly rounded mean; adding +0 leaves no -0. */
+static void HEED_FN(finish_row)(float *out, const float *o, float sum, size_t d)
+{
+    const vf divisor = vf_set1(sum == 0.0f ? 1.0f : sum);
+    size_t c = 0;
+    for (; c + VEC_LANES <= d; c += VEC_LANES)
+        vf_store(out + c, vf_add(vf_div(vf_load(o + c), divisor), vf_zero()));
+    if (c < d)
+        vf_store_n(out + c, vf_add(vf_div(vf_load(o + c), divisor), vf_zero()), d - c);
+}
+
+INLINE void softmax_divide(float *y, const float *x, size_t n, float sum)
+{
+    const vf divisor = vf_set1(sum == 0.0f ? 1.0f : sum);
+    size_t j = 0;
+    for (; j + VEC_LANES <= n; j += VEC_LANES)
+        vf_store(y + j, vf_div(vf_load(x + j), divisor));
+    if (j < n)
+        vf_store_n(y + j, vf_div(vf_load_n(x + j, n - j), divisor), n - j);
+}
+
+INLINE void weights_row(const int kind, float *w, size_t n, float max, float sum)
+{
+    const vf shift = softmax_shift(vf_set1(max));
+    size_t j = 0;
+    for (; j + VEC_LANES <= n; j += VEC_LANES)
+        vf_store(w + j, exp_kind(kind, vf_sub(vf_load(w + j), shift)));
+    if (j < n)
+        vf_store_n(w + j, exp_kind(kind, vf_sub(vf_load_n(w + j, n - j), shift)), n - j);
+    softmax_divide(w, w, n, sum);
+}
+
+static void HEED_FN(weights_row_builtin)(float *w, size_t n, float max, float sum)
+{
+    weights_row(HEED_KERNEL_BUILTIN, w, n, max, sum);
+}
+
+static void HEED_FN(weights_row_sleef)(float *w, size_t n, float max, float sum)
+{
+    weights_row(HEED_KERNEL_SLEEF, w, n, max, sum);
+}
+
+/* Whole groups of lanes straight from the row, the last one from a copy padded with -inf. */
+INLINE void softmax_row(const int kind, float *y, const float *x, size_t n)
+{
+    const size_t whole = n / HEED_LANES * HEED_LANES;
+    float tail[HEED_LANES];
+    for (size_t j = 0; j < HEED_LANES; j++)
+        tail[j] = whole + j < n ? x[whole + j] : -INFINITY;
+    const float tail_max = softmax_max(tail, HEED_LANES), whole_max = softmax_max(x, whole);
+    const vf shift = softmax_shift(vf_set1(tail_max > whole_max ? tail_max : whole_max));
+    vf sums[VECS];
+    UNROLL for (int w = 0; w < VECS; w++) sums[w] = vf_zero();
+    softmax_exp(kind, y, x, whole, shift, sums);
+    softmax_exp(kind, tail, tail, HEED_LANES, shift, sums);
+    for (size_t j = whole; j < n; j++)
+        y[j] = tail[j - whole];
+    softmax_divide(y, y, n, softmax_reduce_add(sums));
+}
+
+static void HEED_FN(softmax_row_builtin)(float *y, const float *x, size_t n)
+{
+    softmax_row(HEED_KERNEL_BUILTIN, y, x, n);
+}
+
+static void HEED_FN(softmax_row_sleef)(float *y, const float *x, size_t n)
+{
+    softmax_row(HEED_KERNEL_SLEEF, y, x, n);
+}
+
+#endif

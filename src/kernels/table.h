@@ -1,0 +1,42 @@
+/* Included last by every src/<isa>/backend.c: compiles the one text of each kernel over that folder's vec.h and fills the table.
+ * May know: the names of all kernels.  Must not know: instruction sets. */
+#ifndef HEED_KERNELS_TABLE_H
+#define HEED_KERNELS_TABLE_H
+
+#include "../backend.h"
+#include "../cpu.h"
+
+#include <math.h>
+
+_Static_assert(HEED_LANES % VEC_LANES == 0, "virtual lanes must be whole vectors");
+
+#include "exp.h"
+#include "tile.h"
+
+#include "pack.h"
+#include "softmax.h"
+
+extern const heed_backend HEED_FN(heed_backend);
+const heed_backend HEED_FN(heed_backend) = {
+    .isa = VEC_ISA,
+    .requires_cpu = VEC_REQUIRES,
+    .sleef_requires_cpu = VEC_SLEEF_REQUIRES,
+#ifdef HEED_WITH_SLEEF
+    .has_sleef = 1,
+#endif
+    .lanes = VEC_LANES,
+    .mr = TILE_M,
+    .nr = NR,
+    .pack_k = HEED_FN(pack_k),
+    .pack_v = HEED_FN(pack_v),
+    .qk_tile = HEED_FN(qk_tile),
+    .softmax_tile = { HEED_FN(softmax_tile_builtin), HEED_FN(softmax_tile_sleef) },
+    .pv_tile = HEED_FN(pv_tile),
+    .finish_row = HEED_FN(finish_row),
+    .weights_row = { HEED_FN(weights_row_builtin), HEED_FN(weights_row_sleef) },
+    .gemm_tile = HEED_FN(gemm_tile),
+    .softmax_row = { HEED_FN(softmax_row_builtin), HEED_FN(softmax_row_sleef) },
+    .exp = { HEED_FN(exp_row_builtin), HEED_FN(exp_row_sleef) },
+};
+
+#endif

@@ -1,0 +1,197 @@
+/* The register tile and the three products made of it: scores (qk), weighted values (pv), projections (gemm).
+ * May know: the vector layer and the packed panels.  Must not know: instruction sets, masks beyond row ranges, threads.
+ *
+ * A panel holds NR = TILE_V vectors of columns for each step of k.  Each output element is one chain of fused
+ * multiply-adds in ascending order, whatever m and the blocking are: lanes hold different elements. */
+#ifndef HEED_KERNELS_TILE_H
+#define HEED_KERNELS_TILE_H
+
+enum { NR = TILE_V * VEC_LANES };
+_Static_assert(TILE_M * TILE_V + TILE_V + 1 <= VEC_REGISTERS, "the tile does not fit the register file");
+_Static_assert(TILE_M <= 16, "tile_rows() lists at most 16 rows");
+_Static_assert(HEED_BLOCK_KV % NR == 0, "panels must not straddle blocks of keys");
+
+/* What happens around the chain: scale it (qk), blend it into the output (pv), start it from a bias or from c (gemm). */
+enum { TILE_QK, TILE_PV, TILE_GEMM };
+
+typedef struct tile_args {
+    float *c;
+    size_t ldc;
+    const float *a;
+    size_t lda;
+    const float *b; /* k rows of NR columns */
+    size_t k;
+    float scale;                    /* qk */
+    const float *keep, *add;        /* pv: one a row */
+    const float *bias;              /* gemm: NR floats, or NULL to continue the chain in c */
+    size_t n;                       /* gemm: valid columns, 1 .. NR */
+} tile_args;
+
+INLINE size_t tile_lanes(size_t n, int j)
+{
+    const size_t before = (size_t)j * VEC_LANES;
+    return n <= before ? 0 : n - before < VEC_LANES ? n - before : VEC_LANES;
+}
+
+INLINE vf tile_start(const int kind, const tile_args *t, int i, int j)
+{
+    if (kind != TILE_GEMM)
+        return vf_zero();
+    if (t->bias)
+        return vf_load(t->bias + j * VEC_LANES);
+    const float *c = t->c + (size_t)i * t->ldc + j * VEC_LANES;
+    return t->n == NR ? vf_load(c) : tile_lanes(t->n, j) ? vf_load_n(c, tile_lanes(t->n, j)) : vf_zero();
+}
+
+INLINE void tile_finish(const int kind, const tile_args *t, int i, int j, vf acc)
+{
+    float *c = t->c + (size_t)i * t->ldc + j * VEC_LANES;
+    if (kind == TILE_QK)
+        vf_store(c, vf_mul(vf_set1(t->scale), acc));
+    else if (kind == TILE_PV)
+        vf_store(c, vf_fma(acc, vf_set1(t->add[i]), vf_mul(vf_load(c), vf_set1(t->keep[i]))));
+    else if (t->n == NR)
+        vf_store(c, acc);
+    else if (tile_lanes(t->n, j))
+        vf_store_n(c, acc, tile_lanes(t->n, j));
+}
+
+/* m and kind are constants at each call: the loops unroll and acc lives in registers. */
+INLINE void tile(const int m, const int kind, const tile_args *t)
+{
+    vf acc[TILE_M][TILE_V];
+    UNROLL for (int i = 0; i < m; i++)
+    {
+        UNROLL for (int j = 0; j < TILE_V; j++) acc[i][j] = tile_start(kind, t, i, j);
+    }
+    const float *a = t->a, *b = t->b;
+    const size_t lda = t->lda;
+    for (size_t p = t->k; p; p--, a++, b += NR) {
+        vf bv[TILE_V];
+        UNROLL for (int j = 0; j < TILE_V; j++) bv[j] = vf_load(b + j * VEC_LANES);
+        UNROLL for (int i = 0; i < m; i++)
+        {
+            const vf av = vf_set1(a[(size_t)i * lda]);
+            UNROLL for (int j = 0; j < TILE_V; j++) acc[i][j] = vf_fma(av, bv[j], acc[i][j]);
+        }
+    }
+    UNROLL for (int i = 0; i < m; i++)
+    {
+        UNROLL for (int j = 0; j < TILE_V; j++) tile_finish(kind, t, i, j, acc[i][j]);
+    }
+}
+
+/* C's template: one instance for each number of rows a backend has, none beyond TILE_M. */
+INLINE void tile_of(const int rows, const int kind, const tile_args *t)
+{
+    if (rows <= TILE_M)
+        tile(rows, kind, t);
+}
+
+INLINE void tile_rows(size_t m, const int kind, const tile_args *t)
+{
+    switch (m) {
+    case 1: tile_of(1, kind, t); break;
+    case 2: tile_of(2, kind, t); break;
+    case 3: tile_of(3, kind, t); break;
+    case 4: tile_of(4, kind, t); break;
+    case 5: tile_of(5, kind, t); break;
+    case 6: tile_of(6, kind, t); break;
+    case 7: tile_of(7, kind, t); break;
+    case 8: tile_of(8, kind, t); break;
+    case 9: tile_of(9, kind, t); break;
+    case 10: tile_of(10, kind, t); break;
+    case 11: tile_of(11, kind, t); break;
+    case 12: tile_of(12, kind, t); break;
+    case 13: tile_of(13, kind, t); break;
+    case 14: tile_of(14, kind, t); break;
+    case 15: tile_of(15, kind, t); break;
+    case 16: tile_of(16, kind, t); break;
+    default: break;
+    }
+}
+
+INLINE size_t tile_height(size_t m, size_t i)
+{
+    return m - i < TILE_M ? m - i : TILE_M;
+}
+
+/* The keys that any of m rows sees; hi = 0 when none does. */
+INLINE heed_range tile_union(const heed_range *rows, size_t m)
+{
+    heed_range all = { HEED_BLOCK_KV, 0 };
+    for (size_t i = 0; i < m; i++)
+        if (rows[i].lo < rows[i].hi) {
+            all.lo = rows[i].lo < all.lo ? rows[i].lo : all.lo;
+            all.hi = rows[i].hi > all.hi ? rows[i].hi : all.hi;
+        }
+    return all;
+}
+
+/* Panels outside, rows inside: a panel stays in L1 while all rows pass over it. */
+static void HEED_FN(qk_tile)(float *s, size_t lds, const float *q, size_t ldq, const float *panels, const heed_range *rows,
+    size_t m, size_t d, float scale)
+{
+    const heed_range all = tile_union(rows, m);
+    for (size_t j = (size_t)all.lo / NR * NR; j < (size_t)all.hi; j += NR) {
+        for (size_t i = 0; i < m; i += TILE_M) {
+            const size_t height = tile_height(m, i);
+            const heed_range seen = tile_union(rows + i, height);
+            if ((size_t)seen.hi <= j || (size_t)seen.lo >= j + NR)
+                continue;
+            const tile_args t = { .c = s + i * lds + j, .ldc = lds, .a = q + i * ldq, .lda = ldq, .b = panels + j * d,
+                .k = d, .scale = scale };
+            tile_rows(height, TILE_QK, &t);
+        }
+    }
+}
+
+/* One row against one panel with values that are not all finite: a hidden key must not take part even with weight 0. */
+static void HEED_FN(pv_row_careful)(const tile_args *t, size_t i)
+{
+    const float *p = t->a + i * t->lda;
+    vf acc[TILE_V];
+    UNROLL for (int j = 0; j < TILE_V; j++) acc[j] = vf_zero();
+    for (size_t key = 0; key < t->k; key++) {
+        if (p[key] == 0.0f && 1.0f / p[key] < 0.0f)
+            continue;
+        UNROLL for (int j = 0; j < TILE_V; j++)
+        {
+            acc[j] = vf_fma(vf_set1(p[key]), vf_load(t->b + key * NR + j * VEC_LANES), acc[j]);
+        }
+    }
+    UNROLL for (int j = 0; j < TILE_V; j++) tile_finish(TILE_PV, t, (int)i, j, acc[j]);
+}
+
+static void HEED_FN(pv_tile)(float *o, size_t ldo, const float *p, size_t ldp, const float *panels, const heed_range *rows,
+    size_t m, size_t n, size_t d, int v_is_finite, const float *keep, const float *add)
+{
+    for (size_t c = 0; c < d; c += NR) {
+        for (size_t i = 0; i < m; i += TILE_M) {
+            const size_t height = tile_height(m, i);
+            const heed_range seen = tile_union(rows + i, height);
+            if (seen.hi == 0)
+                continue;
+            const size_t lo = (size_t)seen.lo;
+            const tile_args t = { .c = o + i * ldo + c, .ldc = ldo, .a = p + i * ldp + lo, .lda = ldp,
+                .b = panels + c * n + lo * NR, .k = (size_t)seen.hi - lo, .keep = keep + i, .add = add + i };
+            if (v_is_finite)
+                tile_rows(height, TILE_PV, &t);
+            else
+                for (size_t r = 0; r < height; r++)
+                    HEED_FN(pv_row_careful)(&t, r);
+        }
+    }
+}
+
+static void HEED_FN(gemm_tile)(float *c, size_t ldc, const float *a, size_t lda, const float *panel, size_t m, size_t n,
+    size_t k, const float *bias)
+{
+    for (size_t i = 0; i < m; i += TILE_M) {
+        const tile_args t = { .c = c + i * ldc, .ldc = ldc, .a = a + i * lda, .lda = lda, .b = panel, .k = k,
+            .bias = bias, .n = n };
+        tile_rows(tile_height(m, i), TILE_GEMM, &t);
+    }
+}
+
+#endif

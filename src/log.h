@@ -1,0 +1,9 @@
+/* The natural logarithm for LSE, from IEEE-754 double operations only, so that it has the same bits everywhere (libm's differ).
+ * May know: nothing.  Must not know: anything. */
+#ifndef HEED_LOG_H
+#define HEED_LOG_H
+
+/* log(x) for a finite x > 0, within some 1e-15 of its value. */
+double heed_log(double x);
+
+#endif

@@ -1,0 +1,206 @@
+/* Planning: backend, tile and task sizes, workspace map.
+ * May know: backends as tables, cache sizes in general.  Must not know: instruction sets, how a task computes.
+ * Nothing decided here changes a bit of a result: blocks of keys are a constant, everything else is only speed. */
+#include "plan.h"
+
+#include "cpu.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    /* Rows of a task: enough to stream a panel of keys from L1 many times, few enough that their scores (96 x 272 floats) stay
+     * in a 256 KiB L2 beside a block of keys. */
+    ROWS_WANTED = 96,
+    /* Tasks a wave should have for each thread, so that the last one to finish is waited for little. */
+    TASKS_A_THREAD = 8
+};
+
+heed_status heed_choose(const heed_options *options, int exp_default, const heed_backend **backend, int *exp,
+    heed_error *error)
+{
+    const heed_backend *chosen = heed_backend_find(options->isa);
+    if (!chosen)
+        return heed_fail(error, HEED_ERROR_UNSUPPORTED, "options.isa: backend %s (%d) is not in this build",
+            heed_isa_name(options->isa), (int)options->isa);
+    if (!heed_backend_usable(chosen, heed_cpu()))
+        return heed_fail(error, HEED_ERROR_UNSUPPORTED, "options.isa: this CPU or its system cannot run %s",
+            heed_isa_name(options->isa));
+    const int sleef = heed_backend_sleef_usable(chosen, heed_cpu());
+    if ((int)options->exp < HEED_EXP_DEFAULT || (int)options->exp > HEED_EXP_SLEEF)
+        return heed_fail(error, HEED_ERROR_INVALID, "options.exp is %d, not a value of heed_exp", (int)options->exp);
+    if (options->exp == HEED_EXP_SLEEF && !sleef)
+        return heed_fail(error, HEED_ERROR_UNSUPPORTED, "options.exp: SLEEF %s",
+            chosen->has_sleef ? "needs FMA, which this CPU lacks" : "is not in this build");
+    *backend = chosen;
+    *exp = exp_default;
+    if (options->exp != HEED_EXP_DEFAULT)
+        *exp = options->exp == HEED_EXP_SLEEF ? HEED_KERNEL_SLEEF : HEED_KERNEL_BUILTIN;
+    if (*exp == HEED_KERNEL_SLEEF && !sleef)
+        *exp = HEED_KERNEL_BUILTIN;
+    return HEED_OK;
+}
+
+static int64_t divide_up(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static void cut_into_tasks(heed_plan *plan)
+{
+    const heed_attention *a = &plan->attention;
+    const int64_t mr = plan->backend->mr;
+    plan->group = a->num_heads / a->num_kv_heads;
+    plan->rows = plan->group * a->seq_len_q;
+    plan->blocks_q = divide_up(plan->rows, ROWS_WANTED / mr * mr);
+    plan->block_rows = divide_up(divide_up(plan->rows, plan->blocks_q), mr) * mr;
+    plan->blocks_q = divide_up(plan->rows, plan->block_rows);
+    plan->blocks_kv = divide_up(a->seq_len_kv, HEED_BLOCK_KV);
+    plan->kv_heads = a->batch * a->num_kv_heads;
+    plan->packs_shared = plan->blocks_q > 1;
+
+    const double multiply_adds = (double)plan->kv_heads * (double)plan->rows * (double)a->seq_len_kv *
+                                 (double)(a->head_dim + a->head_dim_v);
+    plan->workers = heed_threads_for(&plan->threads, multiply_adds, plan->kv_heads * plan->blocks_q);
+    plan->wave = plan->kv_heads;
+    if (plan->packs_shared) {
+        const int64_t wanted = divide_up((int64_t)TASKS_A_THREAD * plan->workers, plan->blocks_q);
+        plan->wave = plan->workers == 1 ? 1 : wanted < plan->kv_heads ? wanted : plan->kv_heads;
+    }
+}
+
+/* Appends count floats (or bytes) to a map; *offset is where they begin.  0 if it does not fit. */
+static int place(size_t *size, size_t *offset, size_t count, size_t element)
+{
+    size_t bytes;
+    *offset = *size;
+    return heed_multiply(count, element, &bytes) && bytes <= SIZE_MAX - HEED_ALIGNMENT &&
+           heed_add(size, heed_round_up(bytes, HEED_ALIGNMENT));
+}
+
+static int map_scratch(heed_plan *plan, size_t width_v)
+{
+    heed_scratch_map *map = &plan->map;
+    const size_t rows = (size_t)plan->block_rows, padded = heed_round_up(rows, HEED_LANES);
+    size_t count;
+    map->size = 0;
+    if (!heed_multiply(rows, (size_t)plan->attention.head_dim, &count) || !place(&map->size, &map->q, count, sizeof(float)))
+        return 0;
+    if (!place(&map->size, &map->scores, rows * HEED_LD_SCORES, sizeof(float)))
+        return 0;
+    if (!heed_multiply(rows, width_v, &count) || !place(&map->size, &map->out, count, sizeof(float)))
+        return 0;
+    if (!place(&map->size, &map->state, 6 * padded, sizeof(float)) ||
+        !place(&map->size, &map->ranges, padded, sizeof(heed_range)))
+        return 0;
+    if (plan->packs_shared)
+        return 1;
+    return heed_multiply(HEED_BLOCK_KV, (size_t)plan->attention.head_dim, &count) &&
+           place(&map->size, &map->packed_k, count, sizeof(float)) && heed_multiply(HEED_BLOCK_KV, width_v, &count) &&
+           place(&map->size, &map->packed_v, count, sizeof(float));
+}
+
+static int map_workspace(heed_plan *plan)
+{
+    const size_t nr = (size_t)plan->backend->nr, keys = heed_round_up((size_t)plan->attention.seq_len_kv, nr);
+    const size_t width_v = heed_round_up((size_t)plan->attention.head_dim_v, nr);
+    size_t size = 0, count;
+    if (!map_scratch(plan, width_v))
+        return 0;
+    if (plan->packs_shared) {
+        const size_t wave = (size_t)plan->wave;
+        if (!heed_multiply(keys, (size_t)plan->attention.head_dim, &plan->panels_k) ||
+            !heed_multiply(keys, width_v, &plan->panels_v))
+            return 0;
+        if (!heed_multiply(wave, plan->panels_k, &count) || !place(&size, &plan->packed_k, count, sizeof(float)))
+            return 0;
+        if (!heed_multiply(wave, plan->panels_v, &count) || !place(&size, &plan->packed_v, count, sizeof(float)))
+            return 0;
+        if (!heed_multiply(wave, (size_t)plan->blocks_kv, &count) || !place(&size, &plan->finite, count, 1))
+            return 0;
+    }
+    if (!place(&size, &plan->scratch, (size_t)plan->workers, plan->map.size) || !heed_add(&size, HEED_ALIGNMENT - 1))
+        return 0;
+    plan->workspace_size = size;
+    return size <= PTRDIFF_MAX;
+}
+
+heed_status heed_plan_init(heed_plan *plan, const heed_attention *attention, const heed_options *options, heed_error *error)
+{
+    heed_options o;
+    memset(plan, 0, sizeof *plan);
+    heed_status status = heed_copy_options(&o, options, error);
+    if (status == HEED_OK)
+        status = heed_attention_resolve(&plan->attention, attention, error);
+    if (status == HEED_OK)
+        status = heed_choose(&o, HEED_KERNEL_BUILTIN, &plan->backend, &plan->exp, error);
+    if (status != HEED_OK)
+        return status;
+    plan->threads = heed_threads_of(&o);
+    plan->allocator = heed_allocator_of(&o);
+    const heed_attention *a = &plan->attention;
+    if (a->batch == 0 || a->num_heads == 0 || a->seq_len_q == 0)
+        return heed_succeed(error); /* nothing to do: no tasks, no workspace */
+    cut_into_tasks(plan);
+    if (!map_workspace(plan))
+        return heed_fail(error, HEED_ERROR_OVERFLOW, "workspace: its size does not fit the address space");
+    return heed_succeed(error);
+}
+
+heed_status heed_plan_create(heed_plan **plan, const heed_attention *attention, const heed_options *options,
+    heed_error *error)
+{
+    if (!plan)
+        return heed_fail(error, HEED_ERROR_INVALID, "plan is NULL");
+    *plan = NULL;
+    heed_plan made;
+    const heed_status status = heed_plan_init(&made, attention, options, error);
+    if (status != HEED_OK)
+        return status;
+    heed_plan *copy = heed_allocate(&made.allocator, sizeof *copy);
+    if (!copy)
+        return heed_fail(error, HEED_ERROR_OUT_OF_MEMORY, "plan: no memory for %zu bytes", sizeof *copy);
+    *copy = made;
+    *plan = copy;
+    return HEED_OK;
+}
+
+void heed_plan_destroy(heed_plan *plan)
+{
+    if (!plan)
+        return;
+    const heed_allocator allocator = plan->allocator;
+    heed_release(&allocator, plan);
+}
+
+size_t heed_plan_workspace_size(const heed_plan *plan)
+{
+    return plan->workspace_size;
+}
+
+heed_isa heed_plan_isa(const heed_plan *plan)
+{
+    return plan->backend->isa;
+}
+
+size_t heed_plan_describe(const heed_plan *plan, char *text, size_t size)
+{
+    const heed_backend *b = plan->backend;
+    const int length = snprintf(text, size,
+        "backend: %s (%d lanes)\n"
+        "tile: %d rows x %d columns\n"
+        "exp: %s\n"
+        "blocks: %lld rows x %d keys\n"
+        "tasks: %lld kv heads x %lld blocks of rows\n"
+        "packing: %s\n"
+        "threads: %d of at most %d, %s\n"
+        "workspace: %zu bytes\n",
+        heed_isa_name(b->isa), (int)b->lanes, (int)b->mr, (int)b->nr,
+        plan->exp == HEED_KERNEL_SLEEF ? "sleef" : "builtin", (long long)plan->block_rows, HEED_BLOCK_KV,
+        (long long)plan->kv_heads, (long long)plan->blocks_q,
+        plan->packs_shared ? "once a kv head, shared by its tasks" : "block by block inside each task",
+        (int)plan->workers, (int)plan->threads.num_threads,
+        plan->threads.executor.parallel_for ? "the caller's executor" : heed_has_openmp() ? "OpenMP" : "single-threaded",
+        plan->workspace_size);
+    return length < 0 ? 0 : (size_t)length;
+}

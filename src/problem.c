@@ -1,0 +1,178 @@
+/* Checking a problem: defaults, sizes, strides, overflow.
+ * May know: the public structs.  Must not know: backends, plans' insides, threads.
+ * Everything is refused here, before any arithmetic that could go wrong; what comes after may assert. */
+#include "plan.h"
+
+#include <math.h>
+
+static heed_status check_sizes(const heed_attention *a, heed_error *error)
+{
+    const struct {
+        const char *name;
+        int64_t value, least;
+    } sizes[] = { { "batch", a->batch, 0 }, { "num_heads", a->num_heads, 0 }, { "num_kv_heads", a->num_kv_heads, 1 },
+        { "seq_len_q", a->seq_len_q, 0 }, { "seq_len_kv", a->seq_len_kv, 0 }, { "head_dim", a->head_dim, 1 },
+        { "head_dim_v", a->head_dim_v, 0 } };
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        if (sizes[i].value < sizes[i].least && !(i == 2 && a->num_heads == 0 && sizes[i].value == 0))
+            return heed_fail(error, HEED_ERROR_INVALID, "%s is %lld, must be at least %lld", sizes[i].name,
+                (long long)sizes[i].value, (long long)sizes[i].least);
+        /* Far beyond memory, and small enough for sums of two to fit. */
+        if (sizes[i].value > INT64_MAX / 8 || (uint64_t)sizes[i].value > SIZE_MAX / 8)
+            return heed_fail(error, HEED_ERROR_OVERFLOW, "%s %lld does not fit the address space", sizes[i].name,
+                (long long)sizes[i].value);
+    }
+    if (a->num_kv_heads > 0 && a->num_heads % a->num_kv_heads != 0)
+        return heed_fail(error, HEED_ERROR_INVALID, "num_heads %lld is not a multiple of num_kv_heads %lld",
+            (long long)a->num_heads, (long long)a->num_kv_heads);
+    return HEED_OK;
+}
+
+/* One dimension of a tensor as the checks see it. */
+typedef struct dimension {
+    int64_t size, stride;
+} dimension;
+
+/* Elements from the first to one past the last; 0 if that does not fit PTRDIFF_MAX bytes. */
+static int64_t tensor_span(const dimension dims[3], int64_t dim)
+{
+    const int64_t most = (int64_t)(PTRDIFF_MAX / sizeof(float));
+    int64_t span = dim;
+    if (span > most)
+        return 0;
+    for (int i = 0; i < 3; i++) {
+        const int64_t steps = dims[i].size > 1 ? dims[i].size - 1 : 0;
+        if (steps && dims[i].stride > (most - span) / steps)
+            return 0;
+        span += steps * dims[i].stride;
+    }
+    return span;
+}
+
+/* Rows of an output must not share elements: sorted by stride, each dimension must step over all of the inner ones. */
+static int rows_overlap(const dimension dims[3], int64_t dim)
+{
+    dimension sorted[3] = { dims[0], dims[1], dims[2] };
+    for (int i = 0; i < 2; i++)
+        for (int j = 0; j < 2 - i; j++)
+            if (sorted[j].stride > sorted[j + 1].stride) {
+                const dimension swap = sorted[j];
+                sorted[j] = sorted[j + 1];
+                sorted[j + 1] = swap;
+            }
+    int64_t inner = dim;
+    for (int i = 0; i < 3; i++) {
+        if (sorted[i].size <= 1)
+            continue;
+        if (sorted[i].stride < inner)
+            return 1;
+        inner += (sorted[i].size - 1) * sorted[i].stride;
+    }
+    return 0;
+}
+
+static heed_status check_tensor(const char *name, const heed_strides *s, int64_t batch, int64_t heads, int64_t seq_len,
+    int64_t dim, int is_output, heed_error *error)
+{
+    const dimension dims[3] = { { batch, s->batch }, { heads, s->head }, { seq_len, s->seq } };
+    static const char *const names[3] = { "batch", "head", "seq" };
+    for (int i = 0; i < 3; i++)
+        if (dims[i].stride < 0 && dims[i].size > 1)
+            return heed_fail(error, HEED_ERROR_INVALID, "%s.%s is %lld, must be at least 0", name, names[i],
+                (long long)dims[i].stride);
+    if (batch == 0 || heads == 0 || seq_len == 0)
+        return HEED_OK;
+    if (!tensor_span(dims, dim))
+        return heed_fail(error, HEED_ERROR_OVERFLOW, "%s: the tensor does not fit the address space", name);
+    if (is_output && rows_overlap(dims, dim))
+        return heed_fail(error, HEED_ERROR_INVALID, "%s: rows of the output overlap (batch %lld, head %lld, seq %lld)", name,
+            (long long)s->batch, (long long)s->head, (long long)s->seq);
+    return HEED_OK;
+}
+
+heed_strides heed_packed_strides(heed_layout layout, int64_t heads, int64_t seq_len, int64_t dim)
+{
+    const heed_strides bhsd = { heads * seq_len * dim, seq_len * dim, dim };
+    const heed_strides bshd = { heads * seq_len * dim, dim, heads * dim };
+    return layout == HEED_LAYOUT_BSHD ? bshd : bhsd;
+}
+
+/* The packed size must fit before the strides of heed_packed_strides are computed from it. */
+static int packed_fits(int64_t batch, int64_t heads, int64_t seq_len, int64_t dim)
+{
+    size_t size = sizeof(float);
+    const int64_t sizes[4] = { heads, seq_len, dim, batch ? batch : 1 };
+    for (int i = 0; i < 4; i++)
+        if (sizes[i] > 0 && !heed_multiply(size, (size_t)sizes[i], &size))
+            return 0;
+    return size <= PTRDIFF_MAX;
+}
+
+static heed_status resolve_strides(heed_attention *a, heed_error *error)
+{
+    if (a->layout == HEED_LAYOUT_STRIDED)
+        return HEED_OK;
+    const struct {
+        const char *name;
+        heed_strides *strides;
+        int64_t heads, seq_len, dim;
+    } tensors[] = { { "q", &a->strides_q, a->num_heads, a->seq_len_q, a->head_dim },
+        { "k", &a->strides_k, a->num_kv_heads, a->seq_len_kv, a->head_dim },
+        { "v", &a->strides_v, a->num_kv_heads, a->seq_len_kv, a->head_dim_v },
+        { "out", &a->strides_out, a->num_heads, a->seq_len_q, a->head_dim_v } };
+    for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++) {
+        if (!packed_fits(a->batch, tensors[i].heads, tensors[i].seq_len, tensors[i].dim))
+            return heed_fail(error, HEED_ERROR_OVERFLOW, "%s: the tensor does not fit the address space", tensors[i].name);
+        *tensors[i].strides = heed_packed_strides(a->layout, tensors[i].heads, tensors[i].seq_len, tensors[i].dim);
+    }
+    return HEED_OK;
+}
+
+static heed_status check_strides(const heed_attention *a, heed_error *error)
+{
+    heed_status status = check_tensor("strides_q", &a->strides_q, a->batch, a->num_heads, a->seq_len_q, a->head_dim, 0, error);
+    if (status == HEED_OK)
+        status = check_tensor("strides_k", &a->strides_k, a->batch, a->num_kv_heads, a->seq_len_kv, a->head_dim, 0, error);
+    if (status == HEED_OK)
+        status = check_tensor("strides_v", &a->strides_v, a->batch, a->num_kv_heads, a->seq_len_kv, a->head_dim_v, 0, error);
+    if (status == HEED_OK)
+        status = check_tensor("strides_out", &a->strides_out, a->batch, a->num_heads, a->seq_len_q, a->head_dim_v, 1, error);
+    return status;
+}
+
+static heed_status check_choices(const heed_attention *a, heed_error *error)
+{
+    if (!isfinite(a->scale))
+        return heed_fail(error, HEED_ERROR_INVALID, "scale is %f, must be finite", (double)a->scale);
+    if ((int)a->causal < HEED_CAUSAL_NONE || (int)a->causal > HEED_CAUSAL_OFFSET)
+        return heed_fail(error, HEED_ERROR_INVALID, "causal is %d, not a value of heed_causal", (int)a->causal);
+    if ((int)a->layout < HEED_LAYOUT_BHSD || (int)a->layout > HEED_LAYOUT_STRIDED)
+        return heed_fail(error, HEED_ERROR_INVALID, "layout is %d, not a value of heed_layout", (int)a->layout);
+    return HEED_OK;
+}
+
+heed_status heed_attention_resolve(heed_attention *to, const heed_attention *from, heed_error *error)
+{
+    static const heed_attention defaults = HEED_ATTENTION_INIT;
+    *to = defaults;
+    if (!from)
+        return heed_fail(error, HEED_ERROR_INVALID, "attention is NULL");
+    heed_status status = heed_copy_struct(to, sizeof *to, from, "attention", error);
+    if (status == HEED_OK)
+        status = check_sizes(to, error);
+    if (status == HEED_OK)
+        status = check_choices(to, error);
+    if (status != HEED_OK)
+        return status;
+    if (to->head_dim_v == 0)
+        to->head_dim_v = to->head_dim;
+    if (to->scale == 0.0f)
+        to->scale = (float)(1.0 / sqrt((double)to->head_dim));
+    /* Beyond these every key is visible, or none: sums with positions then cannot overflow. */
+    if (to->causal_offset > INT64_MAX / 4)
+        to->causal_offset = INT64_MAX / 4;
+    if (to->causal_offset < -(INT64_MAX / 4))
+        to->causal_offset = -(INT64_MAX / 4);
+    status = resolve_strides(to, error);
+    return status == HEED_OK ? check_strides(to, error) : status;
+}
