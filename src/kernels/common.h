@@ -5,6 +5,8 @@
 #define HEED_KERNELS_COMMON_H
 
 #define INLINE static inline __attribute__((always_inline))
+/* A register tile has no vector register to spare: apart from its caller, nothing else can be live across its loop. */
+#define NOINLINE static __attribute__((noinline))
 
 /* Full unrolling of the register loops: without it gcc -O2 keeps the accumulators of a tile in memory (a third of the
  * speed), and clang does when given gcc's spelling. */

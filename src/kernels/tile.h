@@ -111,6 +111,21 @@ INLINE void tile_rows(size_t m, const int kind, const tile_args *t)
     }
 }
 
+NOINLINE void HEED_FN(tile_qk)(size_t m, const tile_args *t)
+{
+    tile_rows(m, TILE_QK, t);
+}
+
+NOINLINE void HEED_FN(tile_pv)(size_t m, const tile_args *t)
+{
+    tile_rows(m, TILE_PV, t);
+}
+
+NOINLINE void HEED_FN(tile_gemm)(size_t m, const tile_args *t)
+{
+    tile_rows(m, TILE_GEMM, t);
+}
+
 INLINE size_t tile_height(size_t m, size_t i)
 {
     return m - i < TILE_M ? m - i : TILE_M;
@@ -141,13 +156,13 @@ static void HEED_FN(qk_tile)(float *s, size_t lds, const float *q, size_t ldq, c
                 continue;
             const tile_args t = { .c = s + i * lds + j, .ldc = lds, .a = q + i * ldq, .lda = ldq, .b = panels + j * d,
                 .k = d, .scale = scale };
-            tile_rows(height, TILE_QK, &t);
+            HEED_FN(tile_qk)(height, &t);
         }
     }
 }
 
 /* One row against one panel with values that are not all finite: a hidden key must not take part even with weight 0. */
-static void HEED_FN(pv_row_careful)(const tile_args *t, size_t i)
+NOINLINE void HEED_FN(pv_row_careful)(const tile_args *t, size_t i)
 {
     const float *p = t->a + i * t->lda;
     vf acc[TILE_V];
@@ -176,7 +191,7 @@ static void HEED_FN(pv_tile)(float *o, size_t ldo, const float *p, size_t ldp, c
             const tile_args t = { .c = o + i * ldo + c, .ldc = ldo, .a = p + i * ldp + lo, .lda = ldp,
                 .b = panels + c * n + lo * NR, .k = (size_t)seen.hi - lo, .keep = keep + i, .add = add + i };
             if (v_is_finite)
-                tile_rows(height, TILE_PV, &t);
+                HEED_FN(tile_pv)(height, &t);
             else
                 for (size_t r = 0; r < height; r++)
                     HEED_FN(pv_row_careful)(&t, r);
@@ -190,7 +205,7 @@ static void HEED_FN(gemm_tile)(float *c, size_t ldc, const float *a, size_t lda,
     for (size_t i = 0; i < m; i += TILE_M) {
         const tile_args t = { .c = c + i * ldc, .ldc = ldc, .a = a + i * lda, .lda = lda, .b = panel, .k = k,
             .bias = bias, .n = n };
-        tile_rows(tile_height(m, i), TILE_GEMM, &t);
+        HEED_FN(tile_gemm)(tile_height(m, i), &t);
     }
 }
 
