@@ -111,9 +111,10 @@ static int pack_block(const run *r, int64_t batch, int64_t kv_head, int64_t bloc
 {
     const heed_attention *a = &r->plan->attention;
     const int64_t key = block * HEED_BLOCK_KV;
-    r->plan->backend->pack_k(keys, key_row(r, batch, kv_head, key), (ptrdiff_t)a->strides_k.seq, n, (size_t)a->head_dim);
-    return r->plan->backend->pack_v(values, value_row(r, batch, kv_head, key), (ptrdiff_t)a->strides_v.seq, n,
-        (size_t)a->head_dim_v);
+    r->plan->backend->pack_k(
+        keys, key_row(r, batch, kv_head, key), (ptrdiff_t)a->strides_k.seq, n, (size_t)a->head_dim);
+    return r->plan->backend->pack_v(
+        values, value_row(r, batch, kv_head, key), (ptrdiff_t)a->strides_v.seq, n, (size_t)a->head_dim_v);
 }
 
 /* Keys that some query of the sequence sees: no others are read. */
@@ -239,8 +240,8 @@ static void task_block(task *t, int64_t block, int64_t keys)
     if (t->run->tensors->weights)
         task_keep_scores(t, block);
     p->backend->softmax_tile[p->exp](&t->state, t->scores, HEED_LD_SCORES, t->ranges, t->m);
-    p->backend->pv_tile(t->out, heed_round_up(dv, (size_t)p->backend->nr), t->scores, HEED_LD_SCORES, v, t->ranges, t->m, n,
-        dv, finite, t->state.keep, t->state.add);
+    p->backend->pv_tile(t->out, heed_round_up(dv, (size_t)p->backend->nr), t->scores, HEED_LD_SCORES, v, t->ranges,
+        t->m, n, dv, finite, t->state.keep, t->state.add);
 }
 
 static float row_lse(float max, float sum)
@@ -262,7 +263,8 @@ static void task_finish(const task *t)
     for (size_t i = 0; i < t->m; i++) {
         const int64_t head = query_head(t, i), position = query_position(t, i);
         const float max = t->state.max[i], sum = t->state.sum[i];
-        p->backend->finish_row(base + head * a->strides_out.head + position * a->strides_out.seq, t->out + i * width, sum, dv);
+        p->backend->finish_row(
+            base + head * a->strides_out.head + position * a->strides_out.seq, t->out + i * width, sum, dv);
         if (x->lse)
             x->lse[(t->batch * a->num_heads + head) * a->seq_len_q + position] = row_lse(max, sum);
         if (x->weights) {
@@ -306,12 +308,14 @@ static heed_status check_tensors(const heed_plan *plan, const heed_tensors *x, h
     const struct {
         const char *name;
         int missing;
-    } pointers[] = { { "q", !x->q && needs_kv }, { "k", !x->k && needs_kv }, { "v", !x->v && needs_kv }, { "out", !x->out } };
+    } pointers[] = { { "q", !x->q && needs_kv }, { "k", !x->k && needs_kv }, { "v", !x->v && needs_kv },
+        { "out", !x->out } };
     for (size_t i = 0; i < sizeof pointers / sizeof pointers[0]; i++)
         if (pointers[i].missing)
             return heed_fail(error, HEED_ERROR_INVALID, "tensors.%s is NULL", pointers[i].name);
     const heed_status status = heed_check_lengths("tensors.lengths_q", x->lengths_q, a->batch, a->seq_len_q, error);
-    return status == HEED_OK ? heed_check_lengths("tensors.lengths_kv", x->lengths_kv, a->batch, a->seq_len_kv, error) : status;
+    return status == HEED_OK ? heed_check_lengths("tensors.lengths_kv", x->lengths_kv, a->batch, a->seq_len_kv, error)
+                             : status;
 }
 
 heed_status heed_check_workspace(const void *workspace, size_t size, size_t needed, heed_error *error)
@@ -323,8 +327,8 @@ heed_status heed_check_workspace(const void *workspace, size_t size, size_t need
     return HEED_OK;
 }
 
-heed_status heed_run(const heed_plan *plan, const heed_tensors *tensors, void *workspace, size_t workspace_size,
-    heed_error *error)
+heed_status heed_run(
+    const heed_plan *plan, const heed_tensors *tensors, void *workspace, size_t workspace_size, heed_error *error)
 {
     if (!plan || !tensors)
         return heed_fail(error, HEED_ERROR_INVALID, "%s is NULL", plan ? "tensors" : "plan");
@@ -349,8 +353,8 @@ heed_status heed_run(const heed_plan *plan, const heed_tensors *tensors, void *w
     return heed_succeed(error);
 }
 
-heed_status heed_attend(const heed_attention *attention, const heed_tensors *tensors, const heed_options *options,
-    heed_error *error)
+heed_status heed_attend(
+    const heed_attention *attention, const heed_tensors *tensors, const heed_options *options, heed_error *error)
 {
     heed_plan plan;
     heed_status status = heed_plan_init(&plan, attention, options, error);

@@ -55,15 +55,16 @@ typedef struct heed_backend {
 
     /* s[i][j] = scale * (q[i] . k[j]) for the panels that any row of a register tile sees; the dot product is one fma chain
      * from +0, ascending.  Columns outside rows[i] hold anything. */
-    void (*qk_tile)(float *s, size_t lds, const float *q, size_t ldq, const float *panels, const heed_range *rows, size_t m,
-        size_t d, float scale);
+    void (*qk_tile)(float *s, size_t lds, const float *q, size_t ldq, const float *panels, const heed_range *rows,
+        size_t m, size_t d, float scale);
     /* s[i][j] becomes exp(s - block maximum) where visible and -0 where hidden (over the columns that pv_tile reads), the
      * block's maxima and sums are merged into the rows' state, keep and add are set. */
-    void (*softmax_tile[HEED_EXP_KINDS])(const heed_rows *state, float *s, size_t lds, const heed_range *rows, size_t m);
+    void (*softmax_tile[HEED_EXP_KINDS])(
+        const heed_rows *state, float *s, size_t lds, const heed_range *rows, size_t m);
     /* o[i][c] = (p[i] . v[:, c]) * add[i] + o[i][c] * keep[i].  Panels hold n rows of v.  A weight of -0 is a hidden key: with
      * finite v its product changes nothing, otherwise it is left out.  ldo >= d rounded up to nr. */
-    void (*pv_tile)(float *o, size_t ldo, const float *p, size_t ldp, const float *panels, const heed_range *rows, size_t m,
-        size_t n, size_t d, int v_is_finite, const float *keep, const float *add);
+    void (*pv_tile)(float *o, size_t ldo, const float *p, size_t ldp, const float *panels, const heed_range *rows,
+        size_t m, size_t n, size_t d, int v_is_finite, const float *keep, const float *add);
     /* out[c] = o[c] / sum for c < d; 0 where the sum is 0.  Never writes -0. */
     void (*finish_row)(float *out, const float *o, float sum, size_t d);
     /* w[j] (a visible score) becomes exp(w - max) / sum for j < n; 0 where the sum is 0. */
@@ -71,8 +72,8 @@ typedef struct heed_backend {
 
     /* c[i][j] = bias[j] (or c[i][j] if bias is NULL) + a[i] . b[:, j], one fma chain ascending, j < n <= nr columns of one
      * panel of k rows.  bias holds nr floats. */
-    void (*gemm_tile)(float *c, size_t ldc, const float *a, size_t lda, const float *panel, size_t m, size_t n, size_t k,
-        const float *bias);
+    void (*gemm_tile)(float *c, size_t ldc, const float *a, size_t lda, const float *panel, size_t m, size_t n,
+        size_t k, const float *bias);
 
     /* y = softmax(x) over n elements; y may be x. */
     void (*softmax_row[HEED_EXP_KINDS])(float *y, const float *x, size_t n);

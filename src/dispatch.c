@@ -102,16 +102,11 @@ const heed_backend *heed_backend_find(heed_isa isa)
 const char *heed_isa_name(heed_isa isa)
 {
     switch (isa) {
-    case HEED_ISA_AUTO:
-        return "auto";
-    case HEED_ISA_SCALAR:
-        return "scalar";
-    case HEED_ISA_AVX2:
-        return "avx2";
-    case HEED_ISA_AVX512:
-        return "avx512";
-    case HEED_ISA_NEON:
-        return "neon";
+    case HEED_ISA_AUTO: return "auto";
+    case HEED_ISA_SCALAR: return "scalar";
+    case HEED_ISA_AVX2: return "avx2";
+    case HEED_ISA_AVX512: return "avx512";
+    case HEED_ISA_NEON: return "neon";
     }
     return "unknown";
 }
@@ -169,18 +164,12 @@ const char *heed_version(void)
 const char *heed_status_string(heed_status status)
 {
     switch (status) {
-    case HEED_OK:
-        return "success";
-    case HEED_ERROR_INVALID:
-        return "invalid argument";
-    case HEED_ERROR_UNSUPPORTED:
-        return "not supported by this CPU or build";
-    case HEED_ERROR_OVERFLOW:
-        return "size does not fit the address space";
-    case HEED_ERROR_WORKSPACE:
-        return "workspace too small";
-    case HEED_ERROR_OUT_OF_MEMORY:
-        return "out of memory";
+    case HEED_OK: return "success";
+    case HEED_ERROR_INVALID: return "invalid argument";
+    case HEED_ERROR_UNSUPPORTED: return "not supported by this CPU or build";
+    case HEED_ERROR_OVERFLOW: return "size does not fit the address space";
+    case HEED_ERROR_WORKSPACE: return "workspace too small";
+    case HEED_ERROR_OUT_OF_MEMORY: return "out of memory";
     }
     return "unknown status";
 }

@@ -62,9 +62,11 @@ heed_status heed_copy_options(heed_options *to, const heed_options *options, hee
     if (status != HEED_OK)
         return status;
     if (to->num_threads < 0)
-        return heed_fail(error, HEED_ERROR_INVALID, "options.num_threads is %d, must be at least 0", (int)to->num_threads);
+        return heed_fail(
+            error, HEED_ERROR_INVALID, "options.num_threads is %d, must be at least 0", (int)to->num_threads);
     if (to->executor && (to->executor->num_threads < 1 || !to->executor->parallel_for))
-        return heed_fail(error, HEED_ERROR_INVALID, "options.executor: needs num_threads of at least 1 and parallel_for");
+        return heed_fail(
+            error, HEED_ERROR_INVALID, "options.executor: needs num_threads of at least 1 and parallel_for");
     if (to->allocator && (!to->allocator->allocate || !to->allocator->release))
         return heed_fail(error, HEED_ERROR_INVALID, "options.allocator: needs both allocate and release");
     return HEED_OK;

@@ -31,7 +31,8 @@ static heed_status check_dimension(const char *name, int64_t value, heed_error *
     const int64_t most = INT32_MAX; /* of a model's width: products of two then fit */
     if (value >= 1 && value <= most)
         return HEED_OK;
-    return heed_fail(error, HEED_ERROR_INVALID, "%s is %lld, must be in 1 .. %lld", name, (long long)value, (long long)most);
+    return heed_fail(
+        error, HEED_ERROR_INVALID, "%s is %lld, must be in 1 .. %lld", name, (long long)value, (long long)most);
 }
 
 static heed_status resolve_layer(heed_layer_desc *to, const heed_layer_desc *from, heed_error *error)
@@ -66,7 +67,8 @@ static heed_status resolve_layer(heed_layer_desc *to, const heed_layer_desc *fro
     return HEED_OK;
 }
 
-static heed_linear_desc projection(const heed_layer_desc *d, int64_t in, int64_t out, const float *weight, const float *bias)
+static heed_linear_desc projection(
+    const heed_layer_desc *d, int64_t in, int64_t out, const float *weight, const float *bias)
 {
     const int out_in = d->weight_layout == HEED_WEIGHT_OUT_IN;
     const heed_linear_desc desc = { sizeof desc, in, out, weight, out_in ? 1 : out, out_in ? in : 1, bias };
@@ -102,14 +104,15 @@ static heed_status create_projections(heed_layer *l, heed_error *error)
     const heed_layer_desc *d = &l->desc;
     const layer_widths w = widths_of(d);
     const heed_linear_desc qkv[3] = { projection(d, d->model_dim, w.q, d->weight_q, d->bias_q),
-        projection(d, d->model_dim, w.k, d->weight_k, d->bias_k), projection(d, d->model_dim, w.v, d->weight_v, d->bias_v) };
+        projection(d, d->model_dim, w.k, d->weight_k, d->bias_k),
+        projection(d, d->model_dim, w.v, d->weight_v, d->bias_v) };
     const heed_linear_desc output = projection(d, d->num_heads * d->head_dim_v, d->out_dim, d->weight_o, d->bias_o);
     const heed_status status = heed_linear_create_fused(&l->qkv, qkv, 3, &l->options, error);
     return status == HEED_OK ? heed_linear_create_fused(&l->output, &output, 1, &l->options, error) : status;
 }
 
-heed_status heed_layer_create(heed_layer **layer, const heed_layer_desc *desc, const heed_options *options,
-    heed_error *error)
+heed_status heed_layer_create(
+    heed_layer **layer, const heed_layer_desc *desc, const heed_options *options, heed_error *error)
 {
     if (!layer || !desc)
         return heed_fail(error, HEED_ERROR_INVALID, "%s is NULL", layer ? "desc" : "layer");
@@ -121,7 +124,8 @@ heed_status heed_layer_create(heed_layer **layer, const heed_layer_desc *desc, c
         status = resolve_layer(&made.desc, desc, error);
     if (status != HEED_OK)
         return status;
-    made.options.num_threads = heed_threads_of(&made.options).num_threads; /* sizes asked for now must hold at every run */
+    made.options.num_threads =
+        heed_threads_of(&made.options).num_threads; /* sizes asked for now must hold at every run */
     const heed_attention empty = layer_attention(&made, 0, 0);
     heed_plan plan;
     status = heed_plan_init(&plan, &empty, &made.options, error);
@@ -132,7 +136,9 @@ heed_status heed_layer_create(heed_layer **layer, const heed_layer_desc *desc, c
     if (!l) {
         heed_linear_destroy(made.qkv);
         heed_linear_destroy(made.output);
-        return status != HEED_OK ? status : heed_fail(error, HEED_ERROR_OUT_OF_MEMORY, "layer: no memory for %zu bytes", sizeof *l);
+        return status != HEED_OK
+                   ? status
+                   : heed_fail(error, HEED_ERROR_OUT_OF_MEMORY, "layer: no memory for %zu bytes", sizeof *l);
     }
     *l = made;
     if (l->options.executor) {
@@ -203,7 +209,8 @@ static heed_status map_layer(const heed_layer *l, int64_t batch, int64_t seq_len
     return HEED_OK;
 }
 
-heed_status heed_layer_workspace_size(const heed_layer *layer, int64_t batch, int64_t seq_len, size_t *size, heed_error *error)
+heed_status heed_layer_workspace_size(
+    const heed_layer *layer, int64_t batch, int64_t seq_len, size_t *size, heed_error *error)
 {
     if (!layer || !size)
         return heed_fail(error, HEED_ERROR_INVALID, "%s is NULL", layer ? "size" : "layer");
@@ -227,12 +234,13 @@ static heed_status run_steps(const heed_layer *l, int64_t rows, const layer_map 
     t.lse = x->lse;
     t.weights = x->weights;
     t.lengths_q = t.lengths_kv = x->lengths;
-    heed_status status = heed_linear_run(l->qkv, rows, x->x, l->desc.model_dim, qkv, w.all, work, map->linear_qkv, error);
+    heed_status status =
+        heed_linear_run(l->qkv, rows, x->x, l->desc.model_dim, qkv, w.all, work, map->linear_qkv, error);
     if (status == HEED_OK)
         status = heed_run(&map->plan, &t, work, map->attention, error);
     if (status == HEED_OK)
-        status = heed_linear_run(l->output, rows, context, l->desc.num_heads * l->desc.head_dim_v, x->y, l->desc.out_dim, work,
-            map->linear_output, error);
+        status = heed_linear_run(l->output, rows, context, l->desc.num_heads * l->desc.head_dim_v, x->y,
+            l->desc.out_dim, work, map->linear_output, error);
     return status;
 }
 

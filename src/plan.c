@@ -16,8 +16,8 @@ enum {
     TASKS_A_THREAD = 8
 };
 
-heed_status heed_choose(const heed_options *options, int exp_default, const heed_backend **backend, int *exp,
-    heed_error *error)
+heed_status heed_choose(
+    const heed_options *options, int exp_default, const heed_backend **backend, int *exp, heed_error *error)
 {
     const heed_backend *chosen = heed_backend_find(options->isa);
     if (!chosen)
@@ -59,8 +59,8 @@ static void cut_into_tasks(heed_plan *plan)
     plan->kv_heads = a->batch * a->num_kv_heads;
     plan->packs_shared = plan->blocks_q > 1;
 
-    const double multiply_adds = (double)plan->kv_heads * (double)plan->rows * (double)a->seq_len_kv *
-                                 (double)(a->head_dim + a->head_dim_v);
+    const double multiply_adds =
+        (double)plan->kv_heads * (double)plan->rows * (double)a->seq_len_kv * (double)(a->head_dim + a->head_dim_v);
     plan->workers = heed_threads_for(&plan->threads, multiply_adds, plan->kv_heads * plan->blocks_q);
     plan->wave = plan->kv_heads;
     if (plan->packs_shared) {
@@ -84,7 +84,8 @@ static int map_scratch(heed_plan *plan, size_t width_v)
     const size_t rows = (size_t)plan->block_rows, padded = heed_round_up(rows, HEED_LANES);
     size_t count;
     map->size = 0;
-    if (!heed_multiply(rows, (size_t)plan->attention.head_dim, &count) || !place(&map->size, &map->q, count, sizeof(float)))
+    if (!heed_multiply(rows, (size_t)plan->attention.head_dim, &count) ||
+        !place(&map->size, &map->q, count, sizeof(float)))
         return 0;
     if (!place(&map->size, &map->scores, rows * HEED_LD_SCORES, sizeof(float)))
         return 0;
@@ -125,7 +126,8 @@ static int map_workspace(heed_plan *plan)
     return size <= PTRDIFF_MAX;
 }
 
-heed_status heed_plan_init(heed_plan *plan, const heed_attention *attention, const heed_options *options, heed_error *error)
+heed_status heed_plan_init(
+    heed_plan *plan, const heed_attention *attention, const heed_options *options, heed_error *error)
 {
     heed_options o;
     memset(plan, 0, sizeof *plan);
@@ -147,8 +149,8 @@ heed_status heed_plan_init(heed_plan *plan, const heed_attention *attention, con
     return heed_succeed(error);
 }
 
-heed_status heed_plan_create(heed_plan **plan, const heed_attention *attention, const heed_options *options,
-    heed_error *error)
+heed_status heed_plan_create(
+    heed_plan **plan, const heed_attention *attention, const heed_options *options, heed_error *error)
 {
     if (!plan)
         return heed_fail(error, HEED_ERROR_INVALID, "plan is NULL");
@@ -200,7 +202,9 @@ size_t heed_plan_describe(const heed_plan *plan, char *text, size_t size)
         (long long)plan->kv_heads, (long long)plan->blocks_q,
         plan->packs_shared ? "once a kv head, shared by its tasks" : "block by block inside each task",
         (int)plan->workers, (int)plan->threads.num_threads,
-        plan->threads.executor.parallel_for ? "the caller's executor" : heed_has_openmp() ? "OpenMP" : "single-threaded",
+        plan->threads.executor.parallel_for ? "the caller's executor"
+        : heed_has_openmp()                 ? "OpenMP"
+                                            : "single-threaded",
         plan->workspace_size);
     return length < 0 ? 0 : (size_t)length;
 }

@@ -35,7 +35,7 @@ struct heed_plan {
     int64_t wave;
     int32_t workers;
 
-    size_t panels_k, panels_v; /* floats of one kv head's packed keys, values */
+    size_t panels_k, panels_v;                  /* floats of one kv head's packed keys, values */
     size_t packed_k, packed_v, finite, scratch; /* byte offsets into the aligned workspace */
     heed_scratch_map map;
     size_t workspace_size;
@@ -48,16 +48,18 @@ heed_status heed_attention_resolve(heed_attention *to, const heed_attention *fro
 heed_strides heed_packed_strides(heed_layout layout, int64_t heads, int64_t seq_len, int64_t dim);
 
 /* Picks the backend and exp that the options ask for, or says why not. */
-heed_status heed_choose(const heed_options *options, int exp_default, const heed_backend **backend, int *exp,
-    heed_error *error);
+heed_status heed_choose(
+    const heed_options *options, int exp_default, const heed_backend **backend, int *exp, heed_error *error);
 
 /* The workspace given to a run: present and large enough. */
 heed_status heed_check_workspace(const void *workspace, size_t size, size_t needed, heed_error *error);
 
 /* lengths (NULL: all whole) lie in 0 .. most. */
-heed_status heed_check_lengths(const char *name, const int32_t *lengths, int64_t batch, int64_t most, heed_error *error);
+heed_status heed_check_lengths(
+    const char *name, const int32_t *lengths, int64_t batch, int64_t most, heed_error *error);
 
 /* Fills a plan in place; needs no destruction. */
-heed_status heed_plan_init(heed_plan *plan, const heed_attention *attention, const heed_options *options, heed_error *error);
+heed_status heed_plan_init(
+    heed_plan *plan, const heed_attention *attention, const heed_options *options, heed_error *error);
 
 #endif

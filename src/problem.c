@@ -85,8 +85,8 @@ static heed_status check_tensor(const char *name, const heed_strides *s, int64_t
     if (!tensor_span(dims, dim))
         return heed_fail(error, HEED_ERROR_OVERFLOW, "%s: the tensor does not fit the address space", name);
     if (is_output && rows_overlap(dims, dim))
-        return heed_fail(error, HEED_ERROR_INVALID, "%s: rows of the output overlap (batch %lld, head %lld, seq %lld)", name,
-            (long long)s->batch, (long long)s->head, (long long)s->seq);
+        return heed_fail(error, HEED_ERROR_INVALID, "%s: rows of the output overlap (batch %lld, head %lld, seq %lld)",
+            name, (long long)s->batch, (long long)s->head, (long long)s->seq);
     return HEED_OK;
 }
 
@@ -122,7 +122,8 @@ static heed_status resolve_strides(heed_attention *a, heed_error *error)
         { "out", &a->strides_out, a->num_heads, a->seq_len_q, a->head_dim_v } };
     for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++) {
         if (!packed_fits(a->batch, tensors[i].heads, tensors[i].seq_len, tensors[i].dim))
-            return heed_fail(error, HEED_ERROR_OVERFLOW, "%s: the tensor does not fit the address space", tensors[i].name);
+            return heed_fail(
+                error, HEED_ERROR_OVERFLOW, "%s: the tensor does not fit the address space", tensors[i].name);
         *tensors[i].strides = heed_packed_strides(a->layout, tensors[i].heads, tensors[i].seq_len, tensors[i].dim);
     }
     return HEED_OK;
@@ -130,13 +131,17 @@ static heed_status resolve_strides(heed_attention *a, heed_error *error)
 
 static heed_status check_strides(const heed_attention *a, heed_error *error)
 {
-    heed_status status = check_tensor("strides_q", &a->strides_q, a->batch, a->num_heads, a->seq_len_q, a->head_dim, 0, error);
+    heed_status status =
+        check_tensor("strides_q", &a->strides_q, a->batch, a->num_heads, a->seq_len_q, a->head_dim, 0, error);
     if (status == HEED_OK)
-        status = check_tensor("strides_k", &a->strides_k, a->batch, a->num_kv_heads, a->seq_len_kv, a->head_dim, 0, error);
+        status =
+            check_tensor("strides_k", &a->strides_k, a->batch, a->num_kv_heads, a->seq_len_kv, a->head_dim, 0, error);
     if (status == HEED_OK)
-        status = check_tensor("strides_v", &a->strides_v, a->batch, a->num_kv_heads, a->seq_len_kv, a->head_dim_v, 0, error);
+        status =
+            check_tensor("strides_v", &a->strides_v, a->batch, a->num_kv_heads, a->seq_len_kv, a->head_dim_v, 0, error);
     if (status == HEED_OK)
-        status = check_tensor("strides_out", &a->strides_out, a->batch, a->num_heads, a->seq_len_q, a->head_dim_v, 1, error);
+        status =
+            check_tensor("strides_out", &a->strides_out, a->batch, a->num_heads, a->seq_len_q, a->head_dim_v, 1, error);
     return status;
 }
 

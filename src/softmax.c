@@ -41,8 +41,9 @@ static heed_status check_softmax(const softmax_rows *s, heed_error *error)
     if (!s->x || !s->y)
         return heed_fail(error, HEED_ERROR_INVALID, "%s is NULL", s->x ? "y" : "x");
     if (s->rows > 1 && (s->stride_x < 0 || s->stride_y < s->cols))
-        return heed_fail(error, HEED_ERROR_INVALID, "%s is %lld, must be at least %lld", s->stride_x < 0 ? "stride_x" : "stride_y",
-            (long long)(s->stride_x < 0 ? s->stride_x : s->stride_y), (long long)(s->stride_x < 0 ? 0 : s->cols));
+        return heed_fail(error, HEED_ERROR_INVALID, "%s is %lld, must be at least %lld",
+            s->stride_x < 0 ? "stride_x" : "stride_y", (long long)(s->stride_x < 0 ? s->stride_x : s->stride_y),
+            (long long)(s->stride_x < 0 ? 0 : s->cols));
     const int64_t most = (int64_t)(PTRDIFF_MAX / sizeof(float));
     const int64_t stride = s->stride_x > s->stride_y ? s->stride_x : s->stride_y;
     if (s->cols > most || (s->rows > 1 && stride > (most - s->cols) / (s->rows - 1)))

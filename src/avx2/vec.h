@@ -108,20 +108,20 @@ INLINE float vf_reduce_max(vf a)
 INLINE void vf_transpose(vf r[VEC_LANES])
 {
     vf t[8], u[8];
-    UNROLL for (int i = 0; i < 8; i += 2)
-    {
+    UNROLL
+    for (int i = 0; i < 8; i += 2) {
         t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
         t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
     }
-    UNROLL for (int i = 0; i < 8; i += 4)
-    {
+    UNROLL
+    for (int i = 0; i < 8; i += 4) {
         u[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
         u[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xee);
         u[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
         u[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee);
     }
-    UNROLL for (int i = 0; i < 4; i++)
-    {
+    UNROLL
+    for (int i = 0; i < 4; i++) {
         r[i] = _mm256_permute2f128_ps(u[i], u[i + 4], 0x20);
         r[i + 4] = _mm256_permute2f128_ps(u[i], u[i + 4], 0x31);
     }

@@ -9,16 +9,18 @@ INLINE void pack_square(float *panel, const float *k, ptrdiff_t ldk, size_t rows
 {
     vf r[VEC_LANES];
     if (rows == VEC_LANES && cols == VEC_LANES) {
-        UNROLL for (int i = 0; i < VEC_LANES; i++) r[i] = vf_load(k + i * ldk);
+        UNROLL
+        for (int i = 0; i < VEC_LANES; i++)
+            r[i] = vf_load(k + i * ldk);
     } else {
-        UNROLL for (int i = 0; i < VEC_LANES; i++)
-        {
+        UNROLL
+        for (int i = 0; i < VEC_LANES; i++) {
             r[i] = (size_t)i < rows ? vf_load_n(k + i * ldk, cols) : vf_zero();
         }
     }
     vf_transpose(r);
-    UNROLL for (int i = 0; i < VEC_LANES; i++)
-    {
+    UNROLL
+    for (int i = 0; i < VEC_LANES; i++) {
         if ((size_t)i < cols)
             vf_store(panel + (size_t)i * NR, r[i]);
     }
@@ -47,8 +49,8 @@ static int HEED_FN(pack_v)(float *panels, const float *v, ptrdiff_t ldv, size_t 
         const float *row = v + (ptrdiff_t)j * ldv;
         for (size_t c = 0; c < d; c += NR) {
             float *to = panels + c * n + j * NR;
-            UNROLL for (int g = 0; g < TILE_V; g++)
-            {
+            UNROLL
+            for (int g = 0; g < TILE_V; g++) {
                 const size_t first = c + (size_t)g * VEC_LANES;
                 const size_t cols = pack_left(d, first);
                 const vf x = cols == VEC_LANES ? vf_load(row + first) : cols ? vf_load_n(row + first, cols) : vf_zero();

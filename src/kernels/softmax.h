@@ -17,9 +17,11 @@ INLINE vf softmax_shift(vf max)
 
 INLINE float softmax_reduce_add(vf sums[VECS])
 {
-    UNROLL for (int w = VECS / 2; w > 0; w /= 2)
-    {
-        UNROLL for (int i = 0; i < w; i++) sums[i] = vf_add(sums[i], sums[i + w]);
+    UNROLL
+    for (int w = VECS / 2; w > 0; w /= 2) {
+        UNROLL
+        for (int i = 0; i < w; i++)
+            sums[i] = vf_add(sums[i], sums[i + w]);
     }
     return vf_reduce_add(sums[0]);
 }
@@ -28,11 +30,17 @@ INLINE float softmax_reduce_add(vf sums[VECS])
 INLINE float softmax_max(const float *x, size_t n)
 {
     vf max[VECS];
-    UNROLL for (int w = 0; w < VECS; w++) max[w] = vf_set1(-INFINITY);
+    UNROLL
+    for (int w = 0; w < VECS; w++)
+        max[w] = vf_set1(-INFINITY);
     for (size_t j = 0; j < n; j += HEED_LANES) {
-        UNROLL for (int w = 0; w < VECS; w++) max[w] = vf_max(vf_load(x + j + w * VEC_LANES), max[w]);
+        UNROLL
+        for (int w = 0; w < VECS; w++)
+            max[w] = vf_max(vf_load(x + j + w * VEC_LANES), max[w]);
     }
-    UNROLL for (int w = 1; w < VECS; w++) max[0] = vf_max(max[w], max[0]);
+    UNROLL
+    for (int w = 1; w < VECS; w++)
+        max[0] = vf_max(max[w], max[0]);
     return vf_reduce_max(max[0]);
 }
 
@@ -40,8 +48,8 @@ INLINE float softmax_max(const float *x, size_t n)
 INLINE void softmax_exp(const int kind, float *y, const float *x, size_t n, vf shift, vf sums[VECS])
 {
     for (size_t j = 0; j < n; j += HEED_LANES) {
-        UNROLL for (int w = 0; w < VECS; w++)
-        {
+        UNROLL
+        for (int w = 0; w < VECS; w++) {
             const vf p = exp_kind(kind, vf_sub(vf_load(x + j + w * VEC_LANES), shift));
             sums[w] = vf_add(sums[w], p);
             vf_store(y + j + w * VEC_LANES, p);
@@ -70,7 +78,9 @@ INLINE void softmax_block_row(const int kind, float *s, heed_range visible, heed
     softmax_fill(s, hi, last, -INFINITY);
     *max = softmax_max(s + first, last - first);
     vf sums[VECS];
-    UNROLL for (int w = 0; w < VECS; w++) sums[w] = vf_zero();
+    UNROLL
+    for (int w = 0; w < VECS; w++)
+        sums[w] = vf_zero();
     softmax_exp(kind, s + first, s + first, last - first, softmax_shift(vf_set1(*max)), sums);
     *sum = softmax_reduce_add(sums);
     softmax_fill(s, (size_t)read.lo, lo, -0.0f);
@@ -103,7 +113,8 @@ INLINE void softmax_tile(const int kind, const heed_rows *state, float *s, size_
     softmax_merge(kind, state, m);
 }
 
-static void HEED_FN(softmax_tile_builtin)(const heed_rows *state, float *s, size_t lds, const heed_range *rows, size_t m)
+static void HEED_FN(softmax_tile_builtin)(
+    const heed_rows *state, float *s, size_t lds, const heed_range *rows, size_t m)
 {
     softmax_tile(HEED_KERNEL_BUILTIN, state, s, lds, rows, m);
 }
@@ -165,7 +176,9 @@ INLINE void softmax_row(const int kind, float *y, const float *x, size_t n)
     const float tail_max = softmax_max(tail, HEED_LANES), whole_max = softmax_max(x, whole);
     const vf shift = softmax_shift(vf_set1(tail_max > whole_max ? tail_max : whole_max));
     vf sums[VECS];
-    UNROLL for (int w = 0; w < VECS; w++) sums[w] = vf_zero();
+    UNROLL
+    for (int w = 0; w < VECS; w++)
+        sums[w] = vf_zero();
     softmax_exp(kind, y, x, whole, shift, sums);
     softmax_exp(kind, tail, tail, HEED_LANES, shift, sums);
     for (size_t j = whole; j < n; j++)

@@ -1,0 +1,125 @@
+/* The vector layer for AArch64 Advanced SIMD; what each function must do is in ../kernels/vec.md.
+ * May know: Advanced SIMD intrinsics.  Must not know: an algorithm.
+ * Registers: 32.  5 x 4 accumulators + 4 of B + 1 broadcast of A = 25; gcc 12 spills at 24 accumulators (6 x 4). */
+#ifndef HEED_VEC_H
+#define HEED_VEC_H
+
+#if !defined(__aarch64__)
+#error "src/neon is for AArch64"
+#endif
+
+#include "../kernels/common.h"
+
+#include <arm_neon.h>
+#include <stddef.h>
+#include <stdint.h>
+#ifdef HEED_WITH_SLEEF
+#include <sleef.h>
+#endif
+
+#define HEED_ISA_SUFFIX neon
+#define VEC_ISA HEED_ISA_NEON
+enum {
+    VEC_LANES = 4,
+    VEC_REGISTERS = 32,
+    TILE_M = 5,
+    TILE_V = 4,
+    VEC_REQUIRES = HEED_CPU_NEON,
+    VEC_SLEEF_REQUIRES = VEC_REQUIRES
+};
+
+typedef float32x4_t vf;
+
+INLINE vf vf_zero(void)
+{
+    return vdupq_n_f32(0.0f);
+}
+INLINE vf vf_set1(float x)
+{
+    return vdupq_n_f32(x);
+}
+INLINE vf vf_load(const float *p)
+{
+    return vld1q_f32(p);
+}
+INLINE void vf_store(float *p, vf a)
+{
+    vst1q_f32(p, a);
+}
+INLINE vf vf_load_n(const float *p, size_t n)
+{
+    float lanes[4] = { 0.0f, 0.0f, 0.0f, 0.0f };
+    for (size_t i = 0; i < 4 && i < n; i++)
+        lanes[i] = p[i];
+    return vld1q_f32(lanes);
+}
+INLINE void vf_store_n(float *p, vf a, size_t n)
+{
+    float lanes[4];
+    vst1q_f32(lanes, a);
+    for (size_t i = 0; i < 4 && i < n; i++)
+        p[i] = lanes[i];
+}
+INLINE vf vf_add(vf a, vf b)
+{
+    return vaddq_f32(a, b);
+}
+INLINE vf vf_sub(vf a, vf b)
+{
+    return vsubq_f32(a, b);
+}
+INLINE vf vf_mul(vf a, vf b)
+{
+    return vmulq_f32(a, b);
+}
+INLINE vf vf_div(vf a, vf b)
+{
+    return vdivq_f32(a, b);
+}
+INLINE vf vf_fma(vf a, vf b, vf c)
+{
+    return vfmaq_f32(c, a, b);
+}
+INLINE vf vf_max(vf a, vf b)
+{
+    return vbslq_f32(vcgtq_f32(a, b), a, b); /* fmax would propagate NaN, fmaxnm drop it from either side */
+}
+INLINE vf vf_zero_below(vf x, float bound, vf y)
+{
+    return vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(y), vcltq_f32(x, vdupq_n_f32(bound))));
+}
+INLINE vf vf_bits_shl23(vf a)
+{
+    return vreinterpretq_f32_u32(vshlq_n_u32(vreinterpretq_u32_f32(a), 23));
+}
+INLINE float vf_reduce_add(vf a)
+{
+    const float32x2_t x = vadd_f32(vget_low_f32(a), vget_high_f32(a));
+    return vget_lane_f32(x, 0) + vget_lane_f32(x, 1);
+}
+INLINE float vf_reduce_max(vf a)
+{
+    return vmaxvq_f32(a); /* never sees a NaN: vf_max from -inf has dropped them */
+}
+
+/* 4 x 4: pairs, then halves. */
+INLINE void vf_transpose(vf r[VEC_LANES])
+{
+    const float64x2_t a = vreinterpretq_f64_f32(vtrn1q_f32(r[0], r[1])),
+                      b = vreinterpretq_f64_f32(vtrn2q_f32(r[0], r[1]));
+    const float64x2_t c = vreinterpretq_f64_f32(vtrn1q_f32(r[2], r[3])),
+                      d = vreinterpretq_f64_f32(vtrn2q_f32(r[2], r[3]));
+    r[0] = vreinterpretq_f32_f64(vtrn1q_f64(a, c));
+    r[1] = vreinterpretq_f32_f64(vtrn1q_f64(b, d));
+    r[2] = vreinterpretq_f32_f64(vtrn2q_f64(a, c));
+    r[3] = vreinterpretq_f32_f64(vtrn2q_f64(b, d));
+}
+
+#ifdef HEED_WITH_SLEEF
+INLINE vf vf_exp_sleef(vf x)
+{
+    return Sleef_finz_expf4_u10advsimd(x);
+}
+#endif
+
+#endif
