@@ -40,6 +40,15 @@ typedef struct heed_rows {
     float *block_sum; /* scratch */
 } heed_rows;
 
+/* What is done to the scores of one row of a block; 0 and NULL leave a step out. */
+typedef struct heed_score {
+    float softcap, inverse_softcap;
+    float slope, distance;  /* ALiBi; distance is that of column 0 from the query */
+    const float *count;     /* 0, 1, 2, ... */
+    const float *bias;      /* contiguous, indexed by column */
+    const uint8_t *visible; /* contiguous, indexed by column: 0 hides */
+} heed_score;
+
 typedef struct heed_backend {
     heed_isa isa;
     uint32_t requires_cpu;       /* HEED_CPU_* bits without which nothing here may run */
@@ -57,17 +66,21 @@ typedef struct heed_backend {
      * from +0, ascending.  Columns outside rows[i] hold anything. */
     void (*qk_tile)(float *s, size_t lds, const float *q, size_t ldq, const float *panels, const heed_range *rows,
         size_t m, size_t d, float scale);
+    /* The steps between product and softmax for columns [lo, hi); hidden scores become -inf. */
+    void (*score_row)(float *s, size_t lo, size_t hi, const heed_score *op);
     /* s[i][j] becomes exp(s - block maximum) where visible and -0 where hidden (over the columns that pv_tile reads), the
      * block's maxima and sums are merged into the rows' state, keep and add are set. */
     void (*softmax_tile[HEED_EXP_KINDS])(
         const heed_rows *state, float *s, size_t lds, const heed_range *rows, size_t m);
+    /* The merge alone: block_max and block_sum into max and sum, keep and add set, for m rows. */
+    void (*merge_rows[HEED_EXP_KINDS])(const heed_rows *state, size_t m);
     /* o[i][c] = (p[i] . v[:, c]) * add[i] + o[i][c] * keep[i].  Panels hold n rows of v.  A weight of -0 is a hidden key: with
      * finite v its product changes nothing, otherwise it is left out.  ldo >= d rounded up to nr. */
     void (*pv_tile)(float *o, size_t ldo, const float *p, size_t ldp, const float *panels, const heed_range *rows,
         size_t m, size_t n, size_t d, int v_is_finite, const float *keep, const float *add);
-    /* out[c] = o[c] / sum for c < d; 0 where the sum is 0.  Never writes -0. */
-    void (*finish_row)(float *out, const float *o, float sum, size_t d);
-    /* w[j] (a visible score) becomes exp(w - max) / sum for j < n; 0 where the sum is 0. */
+    /* out[c] = o[c] * keep / sum for c < d; a sum of 0 divides by 1.  Never writes -0. */
+    void (*finish_row)(float *out, const float *o, float keep, float sum, size_t d);
+    /* w[j] (a score) becomes exp(w - max) / sum for j < n; exactly 0 where the score is -inf. */
     void (*weights_row[HEED_EXP_KINDS])(float *w, size_t n, float max, float sum);
 
     /* c[i][j] = bias[j] (or c[i][j] if bias is NULL) + a[i] . b[:, j], one fma chain ascending, j < n <= nr columns of one

@@ -4,6 +4,7 @@
 #include "plan.h"
 
 #include "cpu.h"
+#include "mask.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -92,7 +93,8 @@ static int map_scratch(heed_plan *plan, size_t width_v)
     if (!heed_multiply(rows, width_v, &count) || !place(&map->size, &map->out, count, sizeof(float)))
         return 0;
     if (!place(&map->size, &map->state, 6 * padded, sizeof(float)) ||
-        !place(&map->size, &map->ranges, padded, sizeof(heed_range)))
+        !place(&map->size, &map->ranges, padded, sizeof(heed_range)) ||
+        !place(&map->size, &map->mask_row, 1, sizeof(heed_mask_row)))
         return 0;
     if (plan->packs_shared)
         return 1;

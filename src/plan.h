@@ -9,7 +9,7 @@
 
 /* Byte offsets into one worker's scratch. */
 typedef struct heed_scratch_map {
-    size_t q, scores, out, state, ranges, packed_k, packed_v; /* packed_*: only when not shared */
+    size_t q, scores, out, state, ranges, mask_row, packed_k, packed_v; /* packed_*: only when not shared */
     size_t size;
 } heed_scratch_map;
 
@@ -43,6 +43,10 @@ struct heed_plan {
 
 /* Checks a problem and resolves its defaults (problem.c). */
 heed_status heed_attention_resolve(heed_attention *to, const heed_attention *from, heed_error *error);
+
+/* One tensor's strides: not negative, within the address space, and for an output no two rows on the same elements. */
+heed_status heed_check_tensor(const char *name, const heed_strides *s, int64_t batch, int64_t heads, int64_t seq_len,
+    int64_t dim, int is_output, heed_error *error);
 
 /* Strides of a packed [batch][head][seq][dim] or [batch][seq][head][dim] tensor. */
 heed_strides heed_packed_strides(heed_layout layout, int64_t heads, int64_t seq_len, int64_t dim);

@@ -71,7 +71,7 @@ static int rows_overlap(const dimension dims[3], int64_t dim)
     return 0;
 }
 
-static heed_status check_tensor(const char *name, const heed_strides *s, int64_t batch, int64_t heads, int64_t seq_len,
+heed_status heed_check_tensor(const char *name, const heed_strides *s, int64_t batch, int64_t heads, int64_t seq_len,
     int64_t dim, int is_output, heed_error *error)
 {
     const dimension dims[3] = { { batch, s->batch }, { heads, s->head }, { seq_len, s->seq } };
@@ -131,18 +131,50 @@ static heed_status resolve_strides(heed_attention *a, heed_error *error)
 
 static heed_status check_strides(const heed_attention *a, heed_error *error)
 {
-    heed_status status =
-        check_tensor("strides_q", &a->strides_q, a->batch, a->num_heads, a->seq_len_q, a->head_dim, 0, error);
+    const int64_t batch = a->varlen ? 1 : a->batch;
+    const int64_t h = a->num_heads, hk = a->num_kv_heads, lq = a->seq_len_q, lk = a->seq_len_kv, d = a->head_dim,
+                  dv = a->head_dim_v;
+    heed_status status = heed_check_tensor("strides_q", &a->strides_q, batch, h, lq, d, 0, error);
     if (status == HEED_OK)
-        status =
-            check_tensor("strides_k", &a->strides_k, a->batch, a->num_kv_heads, a->seq_len_kv, a->head_dim, 0, error);
+        status = heed_check_tensor("strides_k", &a->strides_k, batch, hk, lk, d, 0, error);
     if (status == HEED_OK)
-        status =
-            check_tensor("strides_v", &a->strides_v, a->batch, a->num_kv_heads, a->seq_len_kv, a->head_dim_v, 0, error);
+        status = heed_check_tensor("strides_v", &a->strides_v, batch, hk, lk, dv, 0, error);
     if (status == HEED_OK)
-        status =
-            check_tensor("strides_out", &a->strides_out, a->batch, a->num_heads, a->seq_len_q, a->head_dim_v, 1, error);
+        status = heed_check_tensor("strides_out", &a->strides_out, batch, h, lq, dv, 1, error);
     return status;
+}
+
+/* Bias and mask: as for tensors, with single keys in place of rows. */
+static heed_status check_mask_strides(
+    const char *name, const heed_mask_strides *s, const heed_attention *a, heed_error *error)
+{
+    const heed_strides rows = { s->batch, s->head, s->query };
+    if (s->key < 0)
+        return heed_fail(error, HEED_ERROR_INVALID, "%s.key is %lld, must be at least 0", name, (long long)s->key);
+    if (a->seq_len_kv > 1 && s->key > (int64_t)(PTRDIFF_MAX / sizeof(float)) / a->seq_len_kv)
+        return heed_fail(error, HEED_ERROR_OVERFLOW, "%s: the tensor does not fit the address space", name);
+    return heed_check_tensor(name, &rows, a->batch, a->num_heads, a->seq_len_q, 1 + s->key * a->seq_len_kv, 0, error);
+}
+
+static heed_status check_masks(const heed_attention *a, heed_error *error)
+{
+    if (a->window_left < -1 || a->window_right < -1)
+        return heed_fail(error, HEED_ERROR_INVALID, "%s is %lld, must be at least -1",
+            a->window_left < -1 ? "window_left" : "window_right",
+            (long long)(a->window_left < -1 ? a->window_left : a->window_right));
+    if (!isfinite(a->softcap) || a->softcap < 0.0f)
+        return heed_fail(error, HEED_ERROR_INVALID, "softcap is %f, must be finite and at least 0", (double)a->softcap);
+    if (a->block_mask_q < 0 || a->block_mask_kv < 0)
+        return heed_fail(error, HEED_ERROR_INVALID, "%s is %lld, must be at least 0",
+            a->block_mask_q < 0 ? "block_mask_q" : "block_mask_kv",
+            (long long)(a->block_mask_q < 0 ? a->block_mask_q : a->block_mask_kv));
+    if (a->varlen != 0 && a->varlen != 1)
+        return heed_fail(error, HEED_ERROR_INVALID, "varlen is %d, must be 0 or 1", (int)a->varlen);
+    if (a->varlen && a->layout == HEED_LAYOUT_BHSD)
+        return heed_fail(
+            error, HEED_ERROR_INVALID, "layout is BHSD, which sequences packed along seq (varlen) cannot have");
+    const heed_status status = check_mask_strides("strides_bias", &a->strides_bias, a, error);
+    return status == HEED_OK ? check_mask_strides("strides_mask", &a->strides_mask, a, error) : status;
 }
 
 static heed_status check_choices(const heed_attention *a, heed_error *error)
@@ -178,6 +210,13 @@ heed_status heed_attention_resolve(heed_attention *to, const heed_attention *fro
         to->causal_offset = INT64_MAX / 4;
     if (to->causal_offset < -(INT64_MAX / 4))
         to->causal_offset = -(INT64_MAX / 4);
+    /* A window as wide as any sequence is none. */
+    if (to->window_left > INT64_MAX / 8)
+        to->window_left = -1;
+    if (to->window_right > INT64_MAX / 8)
+        to->window_right = -1;
     status = resolve_strides(to, error);
-    return status == HEED_OK ? check_strides(to, error) : status;
+    if (status == HEED_OK)
+        status = check_strides(to, error);
+    return status == HEED_OK ? check_masks(to, error) : status;
 }

@@ -145,6 +145,11 @@ typedef struct heed_strides {
     int64_t batch, head, seq;
 } heed_strides;
 
+/* The same for a bias or a mask, whose keys need not be contiguous either. */
+typedef struct heed_mask_strides {
+    int64_t batch, head, query, key;
+} heed_mask_strides;
+
 /* Where the strides of a tensor come from. */
 typedef enum heed_layout {
     HEED_LAYOUT_BHSD = 0,   /* all of q, k, v, out packed as [batch][head][seq][head_dim] */
@@ -152,17 +157,23 @@ typedef enum heed_layout {
     HEED_LAYOUT_STRIDED = 2 /* strides_q, strides_k, strides_v, strides_out */
 } heed_layout;
 
-/* Which keys query i of a sequence may see.  Lq and Lk are that sequence's own lengths. */
+/* Which keys query i of a sequence may see, and where it stands among them: its position p is the key index that the
+ * alignment gives it.  Lq and Lk are that sequence's own lengths. */
 typedef enum heed_causal {
-    HEED_CAUSAL_NONE = 0,
-    HEED_CAUSAL_BOTTOM_RIGHT = 1, /* j <= i + Lk - Lq: the LAST query sees every key.  What decode and chunked prefill
-                                     against a cache need; differs from TOP_LEFT whenever Lq != Lk */
-    HEED_CAUSAL_TOP_LEFT = 2,     /* j <= i: what PyTorch's is_causal means */
-    HEED_CAUSAL_OFFSET = 3        /* j <= i + causal_offset */
+    HEED_CAUSAL_NONE = 0,         /* all keys; p = i + Lk - Lq, for window and ALiBi */
+    HEED_CAUSAL_BOTTOM_RIGHT = 1, /* j <= p = i + Lk - Lq: the LAST query sees every key.  What decode and chunked
+                                     prefill against a cache need; differs from TOP_LEFT whenever Lq != Lk */
+    HEED_CAUSAL_TOP_LEFT = 2,     /* j <= p = i: what PyTorch's is_causal means */
+    HEED_CAUSAL_OFFSET = 3        /* j <= p = i + causal_offset */
 } heed_causal;
 
-/* Scaled dot-product attention, softmax(scale * Q K^T + mask) V, per batch entry and head (Vaswani et al. 2017), in the
- * blockwise form of Rabe & Staats 2021 and Dao 2023: no seq_len_q x seq_len_kv matrix is ever stored unless asked for.
+/* Scaled dot-product attention, softmax(score) V, per batch entry and head (Vaswani et al. 2017), in the blockwise form of
+ * Rabe & Staats 2021 and Dao 2023: no seq_len_q x seq_len_kv matrix is ever stored unless asked for.
+ *
+ * The score of query i (at position p) and key j is, in this order: s = scale * (q_i . k_j); with softcap,
+ * s = softcap * tanh(s / softcap); with ALiBi slopes, s + slope * (j - p); with a bias, s + bias.  Then keys are hidden: beyond
+ * the sequence's length, by causal, window, mask, block mask, or a bias of exactly -inf.  A hidden key does not exist for
+ * the row: whatever its K and V hold changes nothing.  All of these combine freely.
  *
  * Query head h uses key/value head h / (num_heads / num_kv_heads): equal counts are MHA, fewer kv heads GQA, one MQA.
  */
@@ -180,16 +191,22 @@ typedef struct heed_attention {
     int64_t causal_offset; /* only for HEED_CAUSAL_OFFSET; may be negative */
     heed_layout layout;
     heed_strides strides_q, strides_k, strides_v, strides_out; /* only for HEED_LAYOUT_STRIDED */
+    int64_t window_left;                                       /* keys j >= p - window_left; -1: unlimited */
+    int64_t window_right;                                      /* keys j <= p + window_right; -1: unlimited */
+    float softcap;                                             /* 0: none; else > 0 (Gemma 2) */
+    heed_mask_strides strides_bias;                            /* only with tensors.bias */
+    heed_mask_strides strides_mask;                            /* only with tensors.mask */
+    int64_t block_mask_q,
+        block_mask_kv; /* only with tensors.block_mask: queries and keys of one of its blocks; 0: none */
+    int32_t varlen;    /* 1: sequences packed without padding, at tensors.offsets_q and offsets_kv along
+                                            the seq dimension; stride batch is not used, layout must not be BHSD */
 } heed_attention;
 
+/* clang-format off */
 #define HEED_ATTENTION_INIT                                                                                            \
-    {                                                                                                                  \
-        sizeof(heed_attention), 0, 0, 0, 0, 0, 0, 0, 0.0f, HEED_CAUSAL_NONE, 0, HEED_LAYOUT_BHSD, { 0, 0, 0 },         \
-            { 0, 0, 0 }, { 0, 0, 0 },                                                                                  \
-        {                                                                                                              \
-            0, 0, 0                                                                                                    \
-        }                                                                                                              \
-    }
+    { sizeof(heed_attention), 0, 0, 0, 0, 0, 0, 0, 0.0f, HEED_CAUSAL_NONE, 0, HEED_LAYOUT_BHSD,                        \
+      { 0, 0, 0 }, { 0, 0, 0 }, { 0, 0, 0 }, { 0, 0, 0 }, -1, -1, 0.0f, { 0, 0, 0, 0 }, { 0, 0, 0, 0 }, 0, 0, 0 }
+/* clang-format on */
 
 /* The memory of one run.  All pointers need only the alignment of their element. */
 typedef struct heed_tensors {
@@ -206,12 +223,24 @@ typedef struct heed_tensors {
                                   hidden keys.  Costs memory and time of that size */
     const int32_t *lengths_q;  /* NULL, or [batch]: queries of each sequence; rows beyond are 0 with LSE -inf */
     const int32_t *lengths_kv; /* NULL, or [batch]: keys of each sequence; what lies beyond is never read */
+    const float *bias;   /* NULL, or [batch][num_heads][seq_len_q][seq_len_kv] by strides_bias (0 broadcasts), added to
+                                  the scores; -inf hides the key */
+    const uint8_t *mask; /* NULL, or the same by strides_mask: 0 hides the key */
+    const float *alibi_slopes; /* NULL, or [num_heads] (Press et al. 2022) */
+    const float *sinks;        /* NULL, or [num_heads]: the score of a key without a value that every row sees */
+    const uint8_t
+        *block_mask; /* NULL, or [ceil(seq_len_q / block_mask_q)][ceil(seq_len_kv / block_mask_kv)] packed, the same
+                                  for all batch entries and heads: 0 hides a block of keys from a block of queries */
+    const int32_t
+        *offsets_q; /* only with varlen: [batch + 1], sequence b is rows offsets_q[b] .. offsets_q[b + 1]; then
+                                  lse is [num_heads][offsets_q[batch]] and lengths_q, lengths_kv must be NULL */
+    const int32_t *offsets_kv; /* only with varlen: [batch + 1], the same for keys and values */
 } heed_tensors;
 
+/* clang-format off */
 #define HEED_TENSORS_INIT                                                                                              \
-    {                                                                                                                  \
-        sizeof(heed_tensors), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL                                           \
-    }
+    { sizeof(heed_tensors), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL }
+/* clang-format on */
 
 typedef struct heed_plan heed_plan;
 
@@ -240,6 +269,14 @@ HEED_API heed_status heed_run(
 /* Plan, allocate, run and free in one call. */
 HEED_API heed_status heed_attend(
     const heed_attention *attention, const heed_tensors *tensors, const heed_options *options, heed_error *error);
+
+/* Merges partial results of the same rows over disjoint sets of keys, each with its LSE, as ring, tree and context-parallel
+ * attention or a CPU beside a GPU make them (Dao et al. 2023, Flash-Decoding): out = sum_i exp(lse_i - lse) out_i with
+ * lse = log sum_i exp(lse_i), parts in the given order.  part_out[i] is [rows][head_dim_v] with row stride stride_part, part_lse[i] is
+ * [rows]; lse may be NULL; out may be one of the parts if the strides agree.  A row no part sees is 0 with LSE -inf. */
+HEED_API heed_status heed_merge(int64_t parts, int64_t rows, int64_t head_dim_v, const float *const *part_out,
+    int64_t stride_part, const float *const *part_lse, float *out, int64_t stride_out, float *lse,
+    const heed_options *options, heed_error *error);
 
 /* ---- Projections ----------------------------------------------------------------------------------------------- */
 

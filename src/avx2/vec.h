@@ -11,6 +11,7 @@
 #include "../kernels/common.h"
 
 #include <immintrin.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 #ifdef HEED_WITH_SLEEF
@@ -86,6 +87,16 @@ INLINE vf vf_max(vf a, vf b)
 INLINE vf vf_zero_below(vf x, float bound, vf y)
 {
     return _mm256_andnot_ps(_mm256_cmp_ps(x, _mm256_set1_ps(bound), _CMP_LT_OQ), y);
+}
+INLINE vf vf_select_below(vf x, float bound, vf a, vf b)
+{
+    return _mm256_blendv_ps(b, a, _mm256_cmp_ps(x, _mm256_set1_ps(bound), _CMP_LT_OQ));
+}
+INLINE vf vf_hide(vf s, const uint8_t *visible)
+{
+    const __m256i bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)visible));
+    const __m256i hidden = _mm256_cmpeq_epi32(bytes, _mm256_setzero_si256());
+    return _mm256_blendv_ps(s, _mm256_set1_ps(-INFINITY), _mm256_castsi256_ps(hidden));
 }
 INLINE vf vf_bits_shl23(vf a)
 {

@@ -11,6 +11,7 @@
 #include "../kernels/common.h"
 
 #include <immintrin.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 #ifdef HEED_WITH_SLEEF
@@ -87,6 +88,15 @@ INLINE vf vf_max(vf a, vf b)
 INLINE vf vf_zero_below(vf x, float bound, vf y)
 {
     return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, _mm512_set1_ps(bound), _CMP_NLT_UQ), y);
+}
+INLINE vf vf_select_below(vf x, float bound, vf a, vf b)
+{
+    return _mm512_mask_mov_ps(b, _mm512_cmp_ps_mask(x, _mm512_set1_ps(bound), _CMP_LT_OQ), a);
+}
+INLINE vf vf_hide(vf s, const uint8_t *visible)
+{
+    const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)visible);
+    return _mm512_mask_mov_ps(s, _mm_cmpeq_epi8_mask(bytes, _mm_setzero_si128()), _mm512_set1_ps(-INFINITY));
 }
 INLINE vf vf_bits_shl23(vf a)
 {

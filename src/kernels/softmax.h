@@ -113,6 +113,16 @@ INLINE void softmax_tile(const int kind, const heed_rows *state, float *s, size_
     softmax_merge(kind, state, m);
 }
 
+static void HEED_FN(merge_rows_builtin)(const heed_rows *state, size_t m)
+{
+    softmax_merge(HEED_KERNEL_BUILTIN, state, m);
+}
+
+static void HEED_FN(merge_rows_sleef)(const heed_rows *state, size_t m)
+{
+    softmax_merge(HEED_KERNEL_SLEEF, state, m);
+}
+
 static void HEED_FN(softmax_tile_builtin)(
     const heed_rows *state, float *s, size_t lds, const heed_range *rows, size_t m)
 {
@@ -125,14 +135,14 @@ static void HEED_FN(softmax_tile_sleef)(const heed_rows *state, float *s, size_t
 }
 
 /* Divides, so that equal weights give the correctly rounded mean; adding +0 leaves no -0. */
-static void HEED_FN(finish_row)(float *out, const float *o, float sum, size_t d)
+static void HEED_FN(finish_row)(float *out, const float *o, float keep, float sum, size_t d)
 {
-    const vf divisor = vf_set1(sum == 0.0f ? 1.0f : sum);
+    const vf divisor = vf_set1(sum == 0.0f ? 1.0f : sum), factor = vf_set1(keep);
     size_t c = 0;
     for (; c + VEC_LANES <= d; c += VEC_LANES)
-        vf_store(out + c, vf_add(vf_div(vf_load(o + c), divisor), vf_zero()));
+        vf_store(out + c, vf_add(vf_div(vf_mul(vf_load(o + c), factor), divisor), vf_zero()));
     if (c < d)
-        vf_store_n(out + c, vf_add(vf_div(vf_load(o + c), divisor), vf_zero()), d - c);
+        vf_store_n(out + c, vf_add(vf_div(vf_mul(vf_load(o + c), factor), divisor), vf_zero()), d - c);
 }
 
 INLINE void softmax_divide(float *y, const float *x, size_t n, float sum)
@@ -145,15 +155,20 @@ INLINE void softmax_divide(float *y, const float *x, size_t n, float sum)
         vf_store_n(y + j, vf_div(vf_load_n(x + j, n - j), divisor), n - j);
 }
 
+INLINE vf weights_vector(const int kind, vf score, vf shift, vf divisor)
+{
+    const vf w = vf_div(exp_kind(kind, vf_sub(score, shift)), divisor);
+    return vf_zero_below(score, -0x1.fffffep127f, w); /* hidden keys weigh nothing even in a row that is NaN */
+}
+
 INLINE void weights_row(const int kind, float *w, size_t n, float max, float sum)
 {
-    const vf shift = softmax_shift(vf_set1(max));
+    const vf shift = softmax_shift(vf_set1(max)), divisor = vf_set1(sum == 0.0f ? 1.0f : sum);
     size_t j = 0;
     for (; j + VEC_LANES <= n; j += VEC_LANES)
-        vf_store(w + j, exp_kind(kind, vf_sub(vf_load(w + j), shift)));
+        vf_store(w + j, weights_vector(kind, vf_load(w + j), shift, divisor));
     if (j < n)
-        vf_store_n(w + j, exp_kind(kind, vf_sub(vf_load_n(w + j, n - j), shift)), n - j);
-    softmax_divide(w, w, n, sum);
+        vf_store_n(w + j, weights_vector(kind, vf_load_n(w + j, n - j), shift, divisor), n - j);
 }
 
 static void HEED_FN(weights_row_builtin)(float *w, size_t n, float max, float sum)

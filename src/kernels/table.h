@@ -14,6 +14,7 @@ _Static_assert(HEED_LANES % VEC_LANES == 0, "virtual lanes must be whole vectors
 #include "tile.h"
 
 #include "pack.h"
+#include "scores.h"
 #include "softmax.h"
 
 extern const heed_backend HEED_FN(heed_backend);
@@ -30,7 +31,9 @@ const heed_backend HEED_FN(heed_backend) = {
     .pack_k = HEED_FN(pack_k),
     .pack_v = HEED_FN(pack_v),
     .qk_tile = HEED_FN(qk_tile),
+    .score_row = HEED_FN(score_row),
     .softmax_tile = { HEED_FN(softmax_tile_builtin), HEED_FN(softmax_tile_sleef) },
+    .merge_rows = { HEED_FN(merge_rows_builtin), HEED_FN(merge_rows_sleef) },
     .pv_tile = HEED_FN(pv_tile),
     .finish_row = HEED_FN(finish_row),
     .weights_row = { HEED_FN(weights_row_builtin), HEED_FN(weights_row_sleef) },

@@ -11,6 +11,7 @@
 #include "../kernels/common.h"
 
 #include <arm_neon.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 #ifdef HEED_WITH_SLEEF
@@ -87,6 +88,15 @@ INLINE vf vf_max(vf a, vf b)
 INLINE vf vf_zero_below(vf x, float bound, vf y)
 {
     return vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(y), vcltq_f32(x, vdupq_n_f32(bound))));
+}
+INLINE vf vf_select_below(vf x, float bound, vf a, vf b)
+{
+    return vbslq_f32(vcltq_f32(x, vdupq_n_f32(bound)), a, b);
+}
+INLINE vf vf_hide(vf s, const uint8_t *visible)
+{
+    const uint32_t lanes[4] = { visible[0], visible[1], visible[2], visible[3] };
+    return vbslq_f32(vceqzq_u32(vld1q_u32(lanes)), vdupq_n_f32(-INFINITY), s);
 }
 INLINE vf vf_bits_shl23(vf a)
 {

@@ -110,6 +110,14 @@ INLINE vf vf_zero_below(vf x, float bound, vf y)
 {
     return x < bound ? 0.0f : y;
 }
+INLINE vf vf_select_below(vf x, float bound, vf a, vf b)
+{
+    return x < bound ? a : b;
+}
+INLINE vf vf_hide(vf s, const uint8_t *visible)
+{
+    return *visible ? s : -INFINITY;
+}
 INLINE vf vf_bits_shl23(vf a)
 {
     uint32_t bits;

@@ -1,0 +1,181 @@
+/* Which keys a row sees, and what is done to its scores.
+ * May know: plans, the caller's tensors.  Must not know: tasks, kernels beyond their argument structs.
+ * Causal, window and lengths are ranges and cost nothing inside them; mask, bias and block mask narrow the range where they hide
+ * its ends, so that a window given as a mask skips the same tiles, and hide what is left one by one. */
+#include "mask.h"
+
+#include <math.h>
+#include <string.h>
+
+static const int64_t UNLIMITED = INT64_MAX / 2;
+
+static int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t max64(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+heed_sequence heed_sequence_of(const heed_plan *plan, const heed_tensors *t, int64_t batch)
+{
+    const heed_attention *a = &plan->attention;
+    heed_sequence s = { batch, a->seq_len_q, a->seq_len_kv, 0, 0, 0, UNLIMITED, UNLIMITED };
+    if (a->varlen) {
+        s.first_q = t->offsets_q[batch];
+        s.first_kv = t->offsets_kv[batch];
+        s.len_q = t->offsets_q[batch + 1] - s.first_q;
+        s.len_kv = t->offsets_kv[batch + 1] - s.first_kv;
+    }
+    if (t->lengths_q)
+        s.len_q = t->lengths_q[batch];
+    if (t->lengths_kv)
+        s.len_kv = t->lengths_kv[batch];
+    s.offset = a->causal == HEED_CAUSAL_TOP_LEFT ? 0
+               : a->causal == HEED_CAUSAL_OFFSET ? a->causal_offset
+                                                 : s.len_kv - s.len_q;
+    if (a->window_left >= 0)
+        s.left = a->window_left;
+    if (a->window_right >= 0)
+        s.right = a->window_right;
+    if (a->causal != HEED_CAUSAL_NONE)
+        s.right = 0;
+    return s;
+}
+
+heed_span heed_visible(const heed_sequence *s, int64_t i)
+{
+    const int64_t p = i + s->offset;
+    heed_span span = { 0, s->len_kv };
+    if (i >= s->len_q)
+        span.hi = 0;
+    if (s->left < UNLIMITED)
+        span.lo = max64(p - s->left, 0);
+    if (s->right < UNLIMITED)
+        span.hi = min64(p + s->right + 1, span.hi);
+    if (span.lo >= span.hi)
+        span.lo = span.hi = 0;
+    return span;
+}
+
+int heed_mask_scores(const heed_plan *plan, const heed_tensors *t)
+{
+    return plan->attention.softcap != 0.0f || t->alibi_slopes || t->bias || t->mask || t->block_mask;
+}
+
+static const float *bias_at(
+    const heed_plan *plan, const heed_tensors *t, const heed_sequence *s, int64_t head, int64_t i, int64_t j)
+{
+    const heed_mask_strides *x = &plan->attention.strides_bias;
+    return t->bias + s->batch * x->batch + head * x->head + i * x->query + j * x->key;
+}
+
+static const uint8_t *mask_at(
+    const heed_plan *plan, const heed_tensors *t, const heed_sequence *s, int64_t head, int64_t i, int64_t j)
+{
+    const heed_mask_strides *x = &plan->attention.strides_mask;
+    return t->mask + s->batch * x->batch + head * x->head + i * x->query + j * x->key;
+}
+
+static const uint8_t *block_row(const heed_plan *plan, const heed_tensors *t, int64_t i)
+{
+    const heed_attention *a = &plan->attention;
+    const int64_t columns = (a->seq_len_kv - 1) / a->block_mask_kv + 1;
+    return t->block_mask + i / a->block_mask_q * columns;
+}
+
+/* One row's view of everything that hides single keys, with the strides at hand. */
+typedef struct hiding {
+    const float *bias; /* of column 0, NULL: none */
+    const uint8_t *mask, *blocks;
+    int64_t bias_key, mask_key, block_kv, first;
+} hiding;
+
+static hiding hiding_of(
+    const heed_plan *plan, const heed_tensors *t, const heed_sequence *s, int64_t head, int64_t i, int64_t first)
+{
+    const heed_attention *a = &plan->attention;
+    hiding h = { NULL, NULL, NULL, a->strides_bias.key, a->strides_mask.key, a->block_mask_kv, first };
+    if (t->bias)
+        h.bias = bias_at(plan, t, s, head, i, first);
+    if (t->mask)
+        h.mask = mask_at(plan, t, s, head, i, first);
+    if (t->block_mask)
+        h.blocks = block_row(plan, t, i);
+    return h;
+}
+
+static int is_hidden(const hiding *h, int32_t column)
+{
+    if (h->mask && !h->mask[column * h->mask_key])
+        return 1;
+    if (h->blocks && !h->blocks[(h->first + column) / h->block_kv])
+        return 1;
+    return h->bias && h->bias[column * h->bias_key] == -INFINITY;
+}
+
+heed_range heed_mask_narrow(const heed_plan *plan, const heed_tensors *t, const heed_sequence *s, int64_t head,
+    int64_t i, int64_t first, heed_range range)
+{
+    if (range.lo >= range.hi || !(t->bias || t->mask || t->block_mask))
+        return range;
+    const hiding h = hiding_of(plan, t, s, head, i, first);
+    while (range.lo < range.hi && is_hidden(&h, range.lo))
+        range.lo++;
+    while (range.lo < range.hi && is_hidden(&h, range.hi - 1))
+        range.hi--;
+    if (range.lo >= range.hi)
+        range.lo = range.hi = 0;
+    return range;
+}
+
+/* The row's mask as contiguous bytes: where it is, or gathered together with the block mask. */
+static const uint8_t *visible_bytes(const hiding *h, heed_range range, uint8_t *room)
+{
+    if (!h->mask && !h->blocks)
+        return NULL;
+    if (h->mask && !h->blocks && h->mask_key == 1)
+        return h->mask;
+    for (int32_t j = range.lo; j < range.hi; j++) {
+        const int by_mask = h->mask && !h->mask[j * h->mask_key];
+        room[j] = !(by_mask || (h->blocks && !h->blocks[(h->first + j) / h->block_kv]));
+    }
+    return room;
+}
+
+static const float *bias_floats(const hiding *h, heed_range range, float *room)
+{
+    if (!h->bias || h->bias_key == 1)
+        return h->bias;
+    for (int32_t j = range.lo; j < range.hi; j++)
+        room[j] = h->bias[j * h->bias_key];
+    return room;
+}
+
+heed_score heed_mask_score(const heed_plan *plan, const heed_tensors *t, const heed_sequence *s, int64_t head,
+    int64_t i, int64_t first, heed_range range, heed_mask_row *row)
+{
+    const hiding h = hiding_of(plan, t, s, head, i, first);
+    const float softcap = plan->attention.softcap;
+    const heed_score score = {
+        .softcap = softcap,
+        .inverse_softcap = softcap != 0.0f ? 1.0f / softcap : 0.0f,
+        .slope = t->alibi_slopes ? t->alibi_slopes[head] : 0.0f,
+        .distance = (float)(first - (i + s->offset)),
+        .count = row->count,
+        .bias = bias_floats(&h, range, row->bias),
+        .visible = visible_bytes(&h, range, row->visible),
+    };
+    return score;
+}
+
+void heed_mask_mark(const heed_plan *plan, const heed_tensors *t, const heed_sequence *s, int64_t head, int64_t i,
+    int64_t first, heed_range range, float *weights)
+{
+    const hiding h = hiding_of(plan, t, s, head, i, first);
+    for (int32_t j = range.lo; j < range.hi; j++)
+        if (is_hidden(&h, j))
+            weights[j] = -0.0f;
+}

@@ -1,0 +1,48 @@
+/* Which keys a row sees, and what is done to its scores.
+ * May know: plans, the caller's tensors.  Must not know: tasks, kernels beyond their argument structs. */
+#ifndef HEED_MASK_H
+#define HEED_MASK_H
+
+#include "plan.h"
+
+/* One batch entry of a run: its lengths, where its rows begin, and the position of its first query. */
+typedef struct heed_sequence {
+    int64_t batch;
+    int64_t len_q, len_kv;     /* its own */
+    int64_t first_q, first_kv; /* rows along the seq dimension that precede it (varlen) */
+    int64_t offset;            /* position of query 0 */
+    int64_t left, right;       /* of the window and causal; INT64_MAX / 2: unlimited */
+} heed_sequence;
+
+heed_sequence heed_sequence_of(const heed_plan *plan, const heed_tensors *tensors, int64_t batch);
+
+/* Keys lo <= j < hi pass length, causal and window for query i; lo = hi = 0 when none does.  Both ends grow with i. */
+typedef struct heed_span {
+    int64_t lo, hi;
+} heed_span;
+heed_span heed_visible(const heed_sequence *s, int64_t i);
+
+/* 1 if scores must be changed, or keys hidden one by one. */
+int heed_mask_scores(const heed_plan *plan, const heed_tensors *tensors);
+
+/* Narrows the range of a row (query i of a head, columns of the block of keys that begins at key first) by what mask, bias and
+ * block mask hide at its ends. */
+heed_range heed_mask_narrow(const heed_plan *plan, const heed_tensors *tensors, const heed_sequence *s, int64_t head,
+    int64_t i, int64_t first, heed_range range);
+
+/* Room for a row whose bias or mask cannot be read where it is. */
+typedef struct heed_mask_row {
+    float count[HEED_BLOCK_KV + HEED_LANES]; /* 0, 1, 2, ... */
+    float bias[HEED_BLOCK_KV];
+    uint8_t visible[HEED_BLOCK_KV];
+} heed_mask_row;
+
+/* The steps for that row's scores in its range. */
+heed_score heed_mask_score(const heed_plan *plan, const heed_tensors *tensors, const heed_sequence *s, int64_t head,
+    int64_t i, int64_t first, heed_range range, heed_mask_row *row);
+
+/* Marks hidden keys (weight 0) of that row with -0, for values that are not finite. */
+void heed_mask_mark(const heed_plan *plan, const heed_tensors *tensors, const heed_sequence *s, int64_t head, int64_t i,
+    int64_t first, heed_range range, float *weights);
+
+#endif
