@@ -56,6 +56,12 @@ static heed_status resolve_layer(heed_layer_desc *to, const heed_layer_desc *fro
     if (to->weight_layout != HEED_WEIGHT_OUT_IN && to->weight_layout != HEED_WEIGHT_IN_OUT)
         return heed_fail(error, HEED_ERROR_INVALID, "weight_layout is %d, not a value of heed_weight_layout",
             (int)to->weight_layout);
+    to->rope_dim = to->rope_dim ? to->rope_dim : to->head_dim;
+    if ((int)to->rope < HEED_ROPE_NONE || (int)to->rope > HEED_ROPE_INTERLEAVED)
+        return heed_fail(error, HEED_ERROR_INVALID, "rope is %d, not a value of heed_rope_pairs", (int)to->rope);
+    if (to->rope != HEED_ROPE_NONE && (to->rope_dim < 2 || to->rope_dim % 2 || to->rope_dim > to->head_dim))
+        return heed_fail(error, HEED_ERROR_INVALID, "rope_dim is %lld, must be even and in 2 .. head_dim %lld",
+            (long long)to->rope_dim, (long long)to->head_dim);
     const struct {
         const char *name;
         const float *weight;
@@ -90,6 +96,9 @@ static heed_attention layer_attention(const heed_layer *l, int64_t batch, int64_
     a.scale = d->scale;
     a.causal = d->causal;
     a.causal_offset = d->causal_offset;
+    a.window_left = d->window_left;
+    a.window_right = d->window_right;
+    a.softcap = d->softcap;
     a.layout = HEED_LAYOUT_STRIDED;
     const heed_strides qk = { seq_len * w.all, d->head_dim, w.all }, v = { seq_len * w.all, d->head_dim_v, w.all };
     const heed_strides out = { seq_len * d->num_heads * d->head_dim_v, d->head_dim_v, d->num_heads * d->head_dim_v };
@@ -220,8 +229,35 @@ heed_status heed_layer_workspace_size(
     return status == HEED_OK ? heed_succeed(error) : status;
 }
 
-static heed_status run_steps(const heed_layer *l, int64_t rows, const layer_map *map, const heed_layer_tensors *x,
-    char *workspace, heed_error *error)
+/* Queries and keys lie side by side in a row of the fused projection: one call rotates the heads of both. */
+static heed_status rotate(
+    const heed_layer *l, int64_t batch, int64_t seq_len, const heed_layer_tensors *x, float *qkv, heed_error *error)
+{
+    const heed_layer_desc *d = &l->desc;
+    const layer_widths w = widths_of(d);
+    const heed_strides strides = { seq_len * w.all, d->head_dim, w.all };
+    if (d->rope == HEED_ROPE_NONE)
+        return HEED_OK;
+    return heed_rope_apply(d->rope, d->rope_dim, batch, d->num_heads + d->num_kv_heads, seq_len, qkv, strides,
+        x->rope_cosines, x->rope_sines, 0, error);
+}
+
+static heed_status check_layer_tensors(
+    const heed_layer *l, int64_t batch, int64_t seq_len, const heed_layer_tensors *x, heed_error *error)
+{
+    if (!x->x || !x->y)
+        return heed_fail(error, HEED_ERROR_INVALID, "tensors.%s is NULL", x->x ? "y" : "x");
+    if (l->desc.rope != HEED_ROPE_NONE && (!x->rope_cosines || !x->rope_sines))
+        return heed_fail(error, HEED_ERROR_INVALID, "tensors.%s is NULL, rope needs it",
+            x->rope_cosines ? "rope_sines" : "rope_cosines");
+    if (x->bias && x->bias_heads != 1 && x->bias_heads != l->desc.num_heads)
+        return heed_fail(error, HEED_ERROR_INVALID, "tensors.bias_heads is %lld, must be 1 or num_heads %lld",
+            (long long)x->bias_heads, (long long)l->desc.num_heads);
+    return heed_check_lengths("tensors.lengths", x->lengths, batch, seq_len, error);
+}
+
+static heed_status run_steps(const heed_layer *l, int64_t batch, int64_t seq_len, const layer_map *map,
+    const heed_layer_tensors *x, char *workspace, heed_error *error)
 {
     const layer_widths w = widths_of(&l->desc);
     float *qkv = (float *)(workspace + map->qkv), *context = (float *)(workspace + map->context);
@@ -234,8 +270,12 @@ static heed_status run_steps(const heed_layer *l, int64_t rows, const layer_map 
     t.lse = x->lse;
     t.weights = x->weights;
     t.lengths_q = t.lengths_kv = x->lengths;
+    t.bias = x->bias;
+    const int64_t rows = batch * seq_len;
     heed_status status =
         heed_linear_run(l->qkv, rows, x->x, l->desc.model_dim, qkv, w.all, work, map->linear_qkv, error);
+    if (status == HEED_OK)
+        status = rotate(l, batch, seq_len, x, qkv, error);
     if (status == HEED_OK)
         status = heed_run(&map->plan, &t, work, map->attention, error);
     if (status == HEED_OK)
@@ -258,10 +298,12 @@ heed_status heed_layer_run(const heed_layer *layer, int64_t batch, int64_t seq_l
         return status;
     if (batch == 0 || seq_len == 0)
         return heed_succeed(error);
-    if (!x.x || !x.y)
-        return heed_fail(error, HEED_ERROR_INVALID, "tensors.%s is NULL", x.x ? "y" : "x");
-    status = heed_check_lengths("tensors.lengths", x.lengths, batch, seq_len, error);
+    status = check_layer_tensors(layer, batch, seq_len, &x, error);
+    if (x.bias) { /* known only now; strides change neither tasks nor workspace */
+        const heed_mask_strides strides = { 0, x.bias_heads == 1 ? 0 : seq_len * seq_len, seq_len, 1 };
+        map.plan.attention.strides_bias = strides;
+    }
     if (status == HEED_OK)
         status = heed_check_workspace(workspace, workspace_size, map.size, error);
-    return status == HEED_OK ? run_steps(layer, batch * seq_len, &map, &x, heed_align(workspace), error) : status;
+    return status == HEED_OK ? run_steps(layer, batch, seq_len, &map, &x, heed_align(workspace), error) : status;
 }

@@ -278,6 +278,53 @@ HEED_API heed_status heed_merge(int64_t parts, int64_t rows, int64_t head_dim_v,
     int64_t stride_part, const float *const *part_lse, float *out, int64_t stride_out, float *lse,
     const heed_options *options, heed_error *error);
 
+/* ---- Rotary position embedding ---- */
+
+/* Which elements of a head form the pairs that are rotated together. */
+typedef enum heed_rope_pairs {
+    HEED_ROPE_NONE = 0,
+    HEED_ROPE_HALVES = 1,     /* (i, i + dim/2): Llama, GPT-NeoX, what Hugging Face's rotate_half does */
+    HEED_ROPE_INTERLEAVED = 2 /* (2i, 2i + 1): GPT-J, the paper */
+} heed_rope_pairs;
+
+/* How a model stretches its positions. */
+typedef enum heed_rope_scaling {
+    HEED_ROPE_PLAIN = 0,
+    HEED_ROPE_LINEAR = 1, /* every frequency divided by factor */
+    HEED_ROPE_LLAMA3 =
+        2, /* low frequencies divided by factor, high ones kept, between low_freq_factor and high_freq_factor
+                             turns in original_positions blended */
+    HEED_ROPE_YARN = 3 /* Peng et al. 2023: the same by beta_slow and beta_fast turns; the table is multiplied by
+                             attention_factor, 0 means 0.1 ln(factor) + 1 */
+} heed_rope_scaling;
+
+typedef struct heed_rope_desc {
+    size_t struct_size;
+    int64_t dim; /* rotated elements of a head, even, >= 2 */
+    double base; /* 0 means 10000 */
+    heed_rope_scaling scaling;
+    double factor;                            /* > 0 unless plain */
+    double low_freq_factor, high_freq_factor; /* llama3: 1 and 4 in the models */
+    double beta_slow, beta_fast;              /* yarn; 0 means 1 and 32 */
+    double attention_factor;                  /* yarn */
+    int64_t original_positions;               /* llama3, yarn: the context the model was trained with, >= 1 */
+} heed_rope_desc;
+
+/* clang-format off */
+#define HEED_ROPE_DESC_INIT                                                                                            \
+    { sizeof(heed_rope_desc), 0, 0.0, HEED_ROPE_PLAIN, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0 }
+/* clang-format on */
+
+/* cosines[p][i], sines[p][i] of the angle (first_position + p) * frequency_i for p < positions, i < dim / 2, packed (Su et al.
+ * 2021).  Computed in double by heed itself and rounded once, so the tables have the same bits on every machine. */
+HEED_API heed_status heed_rope_table(const heed_rope_desc *desc, int64_t first_position, int64_t positions,
+    float *cosines, float *sines, heed_error *error);
+
+/* Rotates the first dim elements of each row of x in place: row (b, h, i) by table row i + table_row.  x has strides like an
+ * attention tensor; the tables have rows of dim / 2 and at least table_row + seq_len of them. */
+HEED_API heed_status heed_rope_apply(heed_rope_pairs pairs, int64_t dim, int64_t batch, int64_t heads, int64_t seq_len,
+    float *x, heed_strides strides, const float *cosines, const float *sines, int64_t table_row, heed_error *error);
+
 /* ---- Projections ----------------------------------------------------------------------------------------------- */
 
 /* Y = X W + b.  W[i][o] is weight[i * stride_in + o * stride_out]: strides (out_features, 1) for a matrix stored
@@ -334,13 +381,17 @@ typedef struct heed_layer_desc {
     const float *weight_v;                          /* model_dim -> num_kv_heads * head_dim_v */
     const float *weight_o;                          /* num_heads * head_dim_v -> out_dim */
     const float *bias_q, *bias_k, *bias_v, *bias_o; /* each NULL or as wide as its projection's output */
+    heed_rope_pairs rope;                           /* of queries and keys; the tables come with each run */
+    int64_t rope_dim;                               /* rotated elements of a head, even; 0 means head_dim */
+    int64_t window_left, window_right;              /* as in heed_attention */
+    float softcap;
 } heed_layer_desc;
 
+/* clang-format off */
 #define HEED_LAYER_DESC_INIT                                                                                           \
-    {                                                                                                                  \
-        sizeof(heed_layer_desc), 0, 0, 0, 0, 0, 0, 0.0f, HEED_CAUSAL_NONE, 0, HEED_WEIGHT_OUT_IN, NULL, NULL, NULL,    \
-            NULL, NULL, NULL, NULL, NULL                                                                               \
-    }
+    { sizeof(heed_layer_desc), 0, 0, 0, 0, 0, 0, 0.0f, HEED_CAUSAL_NONE, 0, HEED_WEIGHT_OUT_IN, NULL, NULL, NULL, NULL, \
+      NULL, NULL, NULL, NULL, HEED_ROPE_NONE, 0, -1, -1, 0.0f }
+/* clang-format on */
 
 /* x, y: [batch][seq_len] rows of model_dim and out_dim elements, packed. */
 typedef struct heed_layer_tensors {
@@ -350,12 +401,17 @@ typedef struct heed_layer_tensors {
     float *lse;             /* NULL, or [batch][num_heads][seq_len] */
     float *weights;         /* NULL, or [batch][num_heads][seq_len][seq_len] */
     const int32_t *lengths; /* NULL, or [batch]: rows of y beyond are the output bias alone */
+    const float *
+        rope_cosines; /* with desc.rope: tables of rope_dim / 2 columns, from heed_rope_table or the caller; row i is */
+    const float *rope_sines; /* position i of each sequence, so a chunk gives the tables of its own positions */
+    const float *bias;  /* NULL, or added to the scores: [num_heads][seq_len][seq_len] for bias_heads = num_heads, */
+    int64_t bias_heads; /* [seq_len][seq_len] for 1; the same for all batch entries */
 } heed_layer_tensors;
 
+/* clang-format off */
 #define HEED_LAYER_TENSORS_INIT                                                                                        \
-    {                                                                                                                  \
-        sizeof(heed_layer_tensors), NULL, NULL, NULL, NULL, NULL                                                       \
-    }
+    { sizeof(heed_layer_tensors), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0 }
+/* clang-format on */
 
 typedef struct heed_layer heed_layer;
 
