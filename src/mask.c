@@ -116,14 +116,29 @@ static int is_hidden(const hiding *h, int32_t column)
     return h->bias && h->bias[column * h->bias_key] == -INFINITY;
 }
 
+/* Eight keys from column j on at once, where one contiguous mask or bias alone hides all of them. */
+static int eight_hidden(const hiding *h, int32_t j)
+{
+    static const float none[8] = { -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY,
+        -INFINITY };
+    static const uint8_t zero[8] = { 0 };
+    if (h->mask && h->mask_key == 1 && memcmp(h->mask + j, zero, sizeof zero) == 0)
+        return 1;
+    return h->bias && h->bias_key == 1 && memcmp(h->bias + j, none, sizeof none) == 0;
+}
+
 heed_range heed_mask_narrow(const heed_plan *plan, const heed_tensors *t, const heed_sequence *s, int64_t head,
     int64_t i, int64_t first, heed_range range)
 {
     if (range.lo >= range.hi || !(t->bias || t->mask || t->block_mask))
         return range;
     const hiding h = hiding_of(plan, t, s, head, i, first);
+    while (range.lo + 8 <= range.hi && eight_hidden(&h, range.lo))
+        range.lo += 8;
     while (range.lo < range.hi && is_hidden(&h, range.lo))
         range.lo++;
+    while (range.lo + 8 <= range.hi && eight_hidden(&h, range.hi - 8))
+        range.hi -= 8;
     while (range.lo < range.hi && is_hidden(&h, range.hi - 1))
         range.hi--;
     if (range.lo >= range.hi)
