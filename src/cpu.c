@@ -90,7 +90,7 @@ uint32_t heed_cpu_detect(void)
 {
     heed_cpuid_words words = { 0, 0, 0, 0 };
     uint32_t eax, ebx, ecx, edx;
-    words.max_leaf = __get_cpuid_max(0, NULL);
+    words.max_leaf = (uint32_t)__get_cpuid_max(0, NULL);
     if (words.max_leaf >= 1) {
         __cpuid(1, eax, ebx, ecx, edx);
         words.leaf1_ecx = ecx;
