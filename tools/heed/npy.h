@@ -1,0 +1,37 @@
+/* Files of NumPy's .npy format: reading versions 1 to 3 as binary32, writing version 1.
+ * May know: the format.
+ * Must not know: attention, the library heed. */
+#ifndef HEED_TOOL_NPY_H
+#define HEED_TOOL_NPY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum { NPY_MAX_DIMS = 8 };
+
+typedef struct npy_array {
+    float *data; /* C order, the last dimension contiguous; never NULL after success */
+    int ndim;
+    int64_t shape[NPY_MAX_DIMS];
+} npy_array;
+
+/* Reads f2, f4 and f8 of either byte order, in C or Fortran order.  On failure returns false with one line "field:
+ * reason" in message, which does not name the file, and *array is empty.  Nothing the header says is believed: its
+ * length, the shape and the data are compared with the file before memory is taken. */
+bool npy_read(const char *path, npy_array *array, char *message, size_t size);
+
+/* The same from memory. */
+bool npy_parse(const void *bytes, size_t count, npy_array *array, char *message, size_t size);
+
+/* Harmless on an empty array ({0}). */
+void npy_free(npy_array *array);
+
+/* The number of elements. */
+int64_t npy_count(const npy_array *array);
+
+/* Writes a whole file of version 1, dtype <f4, C order. */
+bool npy_write(FILE *file, const float *data, int ndim, const int64_t *shape, char *message, size_t size);
+
+#endif
