@@ -21,29 +21,61 @@ static const float EXP_C4 = 0x1.5558f8p-5f;
 static const float EXP_C5 = 0x1.123b02p-7f;
 static const float EXP_C6 = 0x1.6a2256p-10f;
 
-INLINE vf exp_builtin(vf x)
+/* Vectors worked on at once, as many as the registers hold. */
+enum { EXP_CHUNK = VEC_REGISTERS >= 32 ? 4 : 2 };
+
+/* One step of Horner's rule. */
+INLINE void exp_horner(const int n, vf *p, const vf *r, float c)
 {
-    const vf t = vf_fma(x, vf_set1(EXP_LOG2E), vf_set1(EXP_MAGIC));
-    const vf n = vf_sub(t, vf_set1(EXP_MAGIC));
-    vf r = vf_fma(n, vf_set1(-EXP_LN2_HI), x);
-    r = vf_fma(n, vf_set1(-EXP_LN2_LO), r);
-    vf p = vf_fma(vf_set1(EXP_C6), r, vf_set1(EXP_C5));
-    p = vf_fma(p, r, vf_set1(EXP_C4));
-    p = vf_fma(p, r, vf_set1(EXP_C3));
-    p = vf_fma(p, r, vf_set1(EXP_C2));
-    p = vf_fma(p, r, vf_set1(1.0f));
-    p = vf_fma(p, r, vf_set1(1.0f));
-    return vf_zero_below(x, EXP_SMALLEST, vf_mul(p, vf_bits_shl23(t)));
+    UNROLL
+    for (int i = 0; i < n; i++)
+        p[i] = vf_fma(p[i], r[i], vf_set1(c));
+}
+
+/* x[i] = exp(x[i]) for a constant n.  Step by step over all of them: one vector's steps each wait for the one before, and a
+ * CPU's scheduler, full of waiting steps, does not see far enough to find the next vector's by itself. */
+INLINE void exp_builtin(const int n, vf *x)
+{
+    vf t[EXP_CHUNK], r[EXP_CHUNK], p[EXP_CHUNK];
+    UNROLL
+    for (int i = 0; i < n; i++) {
+        t[i] = vf_fma(x[i], vf_set1(EXP_LOG2E), vf_set1(EXP_MAGIC));
+        p[i] = vf_set1(EXP_C6);
+    }
+    UNROLL
+    for (int i = 0; i < n; i++) {
+        const vf whole = vf_sub(t[i], vf_set1(EXP_MAGIC));
+        r[i] = vf_fma(whole, vf_set1(-EXP_LN2_LO), vf_fma(whole, vf_set1(-EXP_LN2_HI), x[i]));
+    }
+    exp_horner(n, p, r, EXP_C5);
+    exp_horner(n, p, r, EXP_C4);
+    exp_horner(n, p, r, EXP_C3);
+    exp_horner(n, p, r, EXP_C2);
+    exp_horner(n, p, r, 1.0f);
+    exp_horner(n, p, r, 1.0f);
+    UNROLL
+    for (int i = 0; i < n; i++)
+        x[i] = vf_zero_below(x[i], EXP_SMALLEST, vf_mul(p[i], vf_bits_shl23(t[i])));
+}
+
+INLINE void exp_chunk(const int kind, const int n, vf *x)
+{
+#ifdef HEED_WITH_SLEEF
+    if (kind == HEED_KERNEL_SLEEF) {
+        UNROLL
+        for (int i = 0; i < n; i++)
+            x[i] = vf_exp_sleef(x[i]);
+        return;
+    }
+#endif
+    (void)kind;
+    exp_builtin(n, x);
 }
 
 INLINE vf exp_kind(const int kind, vf x)
 {
-#ifdef HEED_WITH_SLEEF
-    if (kind == HEED_KERNEL_SLEEF)
-        return vf_exp_sleef(x);
-#endif
-    (void)kind;
-    return exp_builtin(x);
+    exp_chunk(kind, 1, &x);
+    return x;
 }
 
 INLINE void exp_row(const int kind, float *y, const float *x, size_t n)

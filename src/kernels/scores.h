@@ -14,7 +14,7 @@ static const float TANH_C4 = -0x1.75623ep-8f;
 INLINE vf tanh_builtin(vf x)
 {
     const vf one = vf_set1(1.0f), size = vf_max(x, vf_sub(vf_zero(), x)), y = vf_mul(x, x);
-    const vf t = exp_builtin(vf_mul(size, vf_set1(-2.0f)));
+    const vf t = exp_kind(HEED_KERNEL_BUILTIN, vf_mul(size, vf_set1(-2.0f)));
     const vf far = vf_div(vf_sub(one, t), vf_add(one, t));
     vf p = vf_fma(vf_set1(TANH_C4), y, vf_set1(TANH_C3));
     p = vf_fma(p, y, vf_set1(TANH_C2));

@@ -26,35 +26,61 @@ INLINE float softmax_reduce_add(vf sums[VECS])
     return vf_reduce_add(sums[0]);
 }
 
-/* Maximum of n elements, n a multiple of HEED_LANES. */
+/* Maximum of n elements, n a multiple of HEED_LANES.  At least four chains, because one waits for each comparison before the
+ * next. */
 INLINE float softmax_max(const float *x, size_t n)
 {
-    vf max[VECS];
+    enum { CHAINS = (int)VECS > 4 ? (int)VECS : 4 };
+    vf max[CHAINS];
     UNROLL
-    for (int w = 0; w < VECS; w++)
+    for (int w = 0; w < CHAINS; w++)
         max[w] = vf_set1(-INFINITY);
-    for (size_t j = 0; j < n; j += HEED_LANES) {
+    size_t j = 0;
+    for (; j + CHAINS * VEC_LANES <= n; j += CHAINS * VEC_LANES) {
         UNROLL
-        for (int w = 0; w < VECS; w++)
+        for (int w = 0; w < CHAINS; w++)
             max[w] = vf_max(vf_load(x + j + w * VEC_LANES), max[w]);
     }
+    for (; (int)CHAINS > (int)VECS && j < n; j += VEC_LANES)
+        max[0] = vf_max(vf_load(x + j), max[0]);
     UNROLL
-    for (int w = 1; w < VECS; w++)
-        max[0] = vf_max(max[w], max[0]);
+    for (int w = CHAINS / 2; w > 0; w /= 2) {
+        UNROLL
+        for (int i = 0; i < w; i++)
+            max[i] = vf_max(max[i], max[i + w]);
+    }
     return vf_reduce_max(max[0]);
+}
+
+/* vecs vectors from column j on: y = exp(x - shift), added to the lanes in the order of columns. */
+INLINE void softmax_exp_vectors(const int kind, const int vecs, float *y, const float *x, vf shift, vf sums[VECS])
+{
+    UNROLL
+    for (int first = 0; first < vecs; first += EXP_CHUNK) {
+        const int n = vecs - first < EXP_CHUNK ? vecs - first : EXP_CHUNK;
+        vf p[EXP_CHUNK];
+        UNROLL
+        for (int i = 0; i < n; i++)
+            p[i] = vf_sub(vf_load(x + (first + i) * VEC_LANES), shift);
+        exp_chunk(kind, n, p);
+        UNROLL
+        for (int i = 0; i < n; i++) {
+            const int lane = (first + i) % VECS;
+            sums[lane] = vf_add(sums[lane], p[i]);
+            vf_store(y + (first + i) * VEC_LANES, p[i]);
+        }
+    }
 }
 
 /* y = exp(x - shift), added to the lanes; n a multiple of HEED_LANES. */
 INLINE void softmax_exp(const int kind, float *y, const float *x, size_t n, vf shift, vf sums[VECS])
 {
-    for (size_t j = 0; j < n; j += HEED_LANES) {
-        UNROLL
-        for (int w = 0; w < VECS; w++) {
-            const vf p = exp_kind(kind, vf_sub(vf_load(x + j + w * VEC_LANES), shift));
-            sums[w] = vf_add(sums[w], p);
-            vf_store(y + j + w * VEC_LANES, p);
-        }
-    }
+    enum { WIDE = (int)VECS > (int)EXP_CHUNK ? (int)VECS : (int)EXP_CHUNK };
+    size_t j = 0;
+    for (; j + WIDE * VEC_LANES <= n; j += WIDE * VEC_LANES)
+        softmax_exp_vectors(kind, WIDE, y + j, x + j, shift, sums);
+    for (; (int)WIDE > (int)VECS && j < n; j += HEED_LANES)
+        softmax_exp_vectors(kind, VECS, y + j, x + j, shift, sums);
 }
 
 INLINE void softmax_fill(float *x, size_t lo, size_t hi, float value)
@@ -63,28 +89,41 @@ INLINE void softmax_fill(float *x, size_t lo, size_t hi, float value)
         x[j] = value;
 }
 
-/* One row of a block: weights in place, the row's maximum and sum. */
-INLINE void softmax_block_row(const int kind, float *s, heed_range visible, heed_range read, float *max, float *sum)
+/* The groups of lanes that hold a row's visible keys. */
+INLINE heed_range softmax_groups(heed_range visible)
 {
-    const size_t lo = (size_t)visible.lo, hi = (size_t)visible.hi;
+    const heed_range groups = { visible.lo / HEED_LANES * HEED_LANES,
+        (visible.hi + HEED_LANES - 1) / HEED_LANES * HEED_LANES };
+    return groups;
+}
+
+/* One row of a block: its maximum; hidden scores in its groups become -inf. */
+INLINE float softmax_block_max(float *s, heed_range visible)
+{
+    if (visible.lo >= visible.hi)
+        return -INFINITY;
+    const heed_range groups = softmax_groups(visible);
+    softmax_fill(s, (size_t)groups.lo, (size_t)visible.lo, -INFINITY);
+    softmax_fill(s, (size_t)visible.hi, (size_t)groups.hi, -INFINITY);
+    return softmax_max(s + groups.lo, (size_t)(groups.hi - groups.lo));
+}
+
+/* One row of a block: weights in place, -0 for hidden keys in the columns that pv_tile reads; returns the row's sum. */
+INLINE float softmax_block_exp(const int kind, float *s, heed_range visible, heed_range read, float max)
+{
     if (visible.lo >= visible.hi) {
         softmax_fill(s, (size_t)read.lo, (size_t)read.hi, -0.0f);
-        *max = -INFINITY;
-        *sum = 0.0f;
-        return;
+        return 0.0f;
     }
-    const size_t first = lo / HEED_LANES * HEED_LANES, last = (hi + HEED_LANES - 1) / HEED_LANES * HEED_LANES;
-    softmax_fill(s, first, lo, -INFINITY);
-    softmax_fill(s, hi, last, -INFINITY);
-    *max = softmax_max(s + first, last - first);
+    const heed_range groups = softmax_groups(visible);
     vf sums[VECS];
     UNROLL
     for (int w = 0; w < VECS; w++)
         sums[w] = vf_zero();
-    softmax_exp(kind, s + first, s + first, last - first, softmax_shift(vf_set1(*max)), sums);
-    *sum = softmax_reduce_add(sums);
-    softmax_fill(s, (size_t)read.lo, lo, -0.0f);
-    softmax_fill(s, hi, (size_t)read.hi, -0.0f);
+    softmax_exp(kind, s + groups.lo, s + groups.lo, (size_t)(groups.hi - groups.lo), softmax_shift(vf_set1(max)), sums);
+    softmax_fill(s, (size_t)read.lo, (size_t)visible.lo, -0.0f);
+    softmax_fill(s, (size_t)visible.hi, (size_t)read.hi, -0.0f);
+    return softmax_reduce_add(sums);
 }
 
 /* max' = max(max, block_max); sum' = sum * exp(max - max') + block_sum * exp(block_max - max'). */
@@ -102,13 +141,16 @@ INLINE void softmax_merge(const int kind, const heed_rows *state, size_t m)
     }
 }
 
+/* All maxima of a tile's rows before its exponentials: the rows do not wait for one another. */
 INLINE void softmax_tile(const int kind, const heed_rows *state, float *s, size_t lds, const heed_range *rows, size_t m)
 {
     for (size_t i = 0; i < m; i += TILE_M) {
-        const size_t height = tile_height(m, i);
-        const heed_range read = tile_union(rows + i, height);
-        for (size_t r = i; r < i + height; r++)
-            softmax_block_row(kind, s + r * lds, rows[r], read, state->block_max + r, state->block_sum + r);
+        const size_t last = i + tile_height(m, i);
+        const heed_range read = tile_union(rows + i, last - i);
+        for (size_t r = i; r < last; r++)
+            state->block_max[r] = softmax_block_max(s + r * lds, rows[r]);
+        for (size_t r = i; r < last; r++)
+            state->block_sum[r] = softmax_block_exp(kind, s + r * lds, rows[r], read, state->block_max[r]);
     }
     softmax_merge(kind, state, m);
 }
