@@ -4,53 +4,92 @@
 #ifndef HEED_KERNELS_SCORES_H
 #define HEED_KERNELS_SCORES_H
 
-/* tanh: x + x^3 P(x^2) below 0.625 (minimax, relative error 4.5e-9), (1 - t) / (1 + t) with t = exp(-2|x|) above. */
+/* tanh: x + x^3 P(x^2) where x^2 < 0.625^2 (minimax, relative error 4.5e-9), (1 - t) / (1 + t) with t = exp(-2|x|) above. */
 static const float TANH_C0 = -0x1.555532p-2f;
 static const float TANH_C1 = 0x1.11070ap-3f;
 static const float TANH_C2 = -0x1.b83854p-5f;
 static const float TANH_C3 = 0x1.520b2cp-6f;
 static const float TANH_C4 = -0x1.75623ep-8f;
 
-INLINE vf tanh_builtin(vf x)
+/* x[i] = tanh(x[i]), several vectors step by step as in exp_builtin(). */
+INLINE void tanh_builtin(const int n, vf *x)
 {
-    const vf one = vf_set1(1.0f), size = vf_max(x, vf_sub(vf_zero(), x)), y = vf_mul(x, x);
-    const vf t = exp_kind(HEED_KERNEL_BUILTIN, vf_mul(size, vf_set1(-2.0f)));
-    const vf far = vf_div(vf_sub(one, t), vf_add(one, t));
-    vf p = vf_fma(vf_set1(TANH_C4), y, vf_set1(TANH_C3));
-    p = vf_fma(p, y, vf_set1(TANH_C2));
-    p = vf_fma(p, y, vf_set1(TANH_C1));
-    p = vf_fma(p, y, vf_set1(TANH_C0));
-    const vf near = vf_fma(vf_mul(p, y), x, x);
-    const vf signed_far = vf_select_below(x, 0.0f, vf_sub(vf_zero(), far), far);
-    return vf_select_below(size, 0.625f, near, signed_far);
+    const vf one = vf_set1(1.0f), zero = vf_zero();
+    vf t[EXP_CHUNK], y[EXP_CHUNK], p[EXP_CHUNK];
+    UNROLL
+    for (int i = 0; i < n; i++) {
+        t[i] = vf_mul(vf_max(x[i], vf_sub(zero, x[i])), vf_set1(-2.0f));
+        y[i] = vf_mul(x[i], x[i]);
+        p[i] = vf_set1(TANH_C4);
+    }
+    exp_builtin(n, t);
+    exp_horner(n, p, y, TANH_C3);
+    exp_horner(n, p, y, TANH_C2);
+    exp_horner(n, p, y, TANH_C1);
+    exp_horner(n, p, y, TANH_C0);
+    UNROLL
+    for (int i = 0; i < n; i++) {
+        const vf far = vf_div(vf_sub(one, t[i]), vf_add(one, t[i]));
+        const vf near = vf_fma(vf_mul(p[i], y[i]), x[i], x[i]);
+        const vf signed_far = vf_select_below(x[i], 0.0f, vf_sub(zero, far), far);
+        x[i] = vf_select_below(y[i], 0.625f * 0.625f, near, signed_far);
+    }
 }
 
-INLINE vf score_vector(const heed_score *op, vf s, size_t j, vf bias, const uint8_t *visible)
+/* n vectors of a row from column j on; bias and visible belong to column j. */
+INLINE void score_chunk(
+    const int n, const heed_score *op, float *s, size_t j, const float *bias, const uint8_t *visible)
 {
-    if (op->softcap != 0.0f)
-        s = vf_mul(vf_set1(op->softcap), tanh_builtin(vf_mul(s, vf_set1(op->inverse_softcap))));
-    if (op->slope != 0.0f)
-        s = vf_fma(vf_set1(op->slope), vf_add(vf_load(op->count + j), vf_set1(op->distance)), s);
-    if (op->bias)
-        s = vf_select_below(bias, -0x1.fffffep127f, bias, vf_add(s, bias)); /* -inf hides even NaN */
-    return visible ? vf_hide(s, visible) : s;
+    vf x[EXP_CHUNK];
+    UNROLL
+    for (int i = 0; i < n; i++)
+        x[i] = vf_load(s + i * VEC_LANES);
+    if (op->softcap != 0.0f) {
+        UNROLL
+        for (int i = 0; i < n; i++)
+            x[i] = vf_mul(x[i], vf_set1(op->inverse_softcap));
+        tanh_builtin(n, x);
+        UNROLL
+        for (int i = 0; i < n; i++)
+            x[i] = vf_mul(vf_set1(op->softcap), x[i]);
+    }
+    if (op->slope != 0.0f) {
+        UNROLL
+        for (int i = 0; i < n; i++) {
+            const vf distance = vf_add(vf_load(op->count + j + (size_t)i * VEC_LANES), vf_set1(op->distance));
+            x[i] = vf_fma(vf_set1(op->slope), distance, x[i]);
+        }
+    }
+    UNROLL
+    for (int i = 0; bias && i < n; i++) {
+        const vf b = vf_load(bias + i * VEC_LANES);
+        x[i] = vf_select_below(b, -0x1.fffffep127f, b, vf_add(x[i], b)); /* -inf hides even NaN */
+    }
+    UNROLL
+    for (int i = 0; visible && i < n; i++)
+        x[i] = vf_hide(x[i], visible + i * VEC_LANES);
+    UNROLL
+    for (int i = 0; i < n; i++)
+        vf_store(s + i * VEC_LANES, x[i]);
 }
 
-/* Scores [lo, hi) of one row.  bias and mask are read in [lo, hi) only; the scores' row is wide enough for whole vectors. */
+/* Scores [lo, hi) of one row.  bias and mask are read in [lo, hi) only, so their last lanes go through copies; the scores' row
+ * is wide enough for whole vectors. */
 static void HEED_FN(score_row)(float *s, size_t lo, size_t hi, const heed_score *op)
 {
     size_t j = lo;
-    for (; j + VEC_LANES <= hi; j += VEC_LANES) {
-        const vf bias = op->bias ? vf_load(op->bias + j) : vf_zero();
-        vf_store(s + j, score_vector(op, vf_load(s + j), j, bias, op->visible ? op->visible + j : NULL));
+    for (; j + EXP_CHUNK * VEC_LANES <= hi; j += EXP_CHUNK * VEC_LANES)
+        score_chunk(EXP_CHUNK, op, s + j, j, op->bias ? op->bias + j : NULL, op->visible ? op->visible + j : NULL);
+    for (; j < hi; j += VEC_LANES) {
+        float bias[VEC_LANES] = { 0.0f };
+        uint8_t visible[VEC_LANES] = { 0 };
+        const size_t n = hi - j < VEC_LANES ? hi - j : VEC_LANES;
+        if (op->bias)
+            vf_store(bias, vf_load_n(op->bias + j, n));
+        for (size_t i = 0; op->visible && i < n; i++)
+            visible[i] = op->visible[j + i];
+        score_chunk(1, op, s + j, j, op->bias ? bias : NULL, op->visible ? visible : NULL);
     }
-    if (j == hi)
-        return;
-    uint8_t visible[VEC_LANES] = { 0 };
-    for (size_t i = j; op->visible && i < hi; i++)
-        visible[i - j] = op->visible[i];
-    const vf bias = op->bias ? vf_load_n(op->bias + j, hi - j) : vf_zero();
-    vf_store(s + j, score_vector(op, vf_load(s + j), j, bias, op->visible ? visible : NULL));
 }
 
 #endif

@@ -68,6 +68,14 @@ def run_ok(*arguments, env=None, notes=0):
     return result.stdout.decode(), errors
 
 
+def run_failed(*arguments):
+    """A check that must fail: exit code 1, nothing on stderr; returns stdout."""
+    result = run(*arguments)
+    check(result.returncode == 1, arguments, "exit", result.returncode)
+    check(result.stderr == b"", arguments, "stderr:", result.stderr)
+    return result.stdout.decode()
+
+
 def run_refused(fragment, *arguments, env=None, preexec=None):
     """Exit code 2, one line on stderr that holds the fragment, nothing on stdout, no file changed."""
     before = snapshot()
@@ -105,12 +113,13 @@ def count(shape):
 
 
 def write_npy(path, shape, values, kind="f", order="<", fortran=False, version=1):
-    """values in C order."""
+    """values in C order; kind ? is b1, B is u1."""
     assert len(values) == count(shape)
     if fortran:
         values = [values[at] for at in fortran_positions(shape)]
+    name = {"e": "f2", "f": "f4", "d": "f8", "?": "b1", "B": "u1"}[kind]
     header = "{'descr': '%s%s', 'fortran_order': %s, 'shape': %s, }" % (
-        order, {"e": "f2", "f": "f4", "d": "f8"}[kind], fortran, tuple(shape))
+        "|" if name.endswith("1") else order, name, fortran, tuple(shape))
     header = header.ljust(117) + "\n"
     length = struct.pack("<H" if version == 1 else "<I", len(header))
     with open(path, "wb") as file:
@@ -175,42 +184,70 @@ def randoms(seed, shape, scale=1.0):
 # ---- Attention in doubles ---------------------------------------------------------------------------------------
 
 
-def attention_row(query, keys, values, visible, scale, width):
-    """One row: output, log-sum-exp, weights of all keys."""
-    scores = [scale * math.fsum(a * b for a, b in zip(query, keys[j])) for j in visible]
-    weights = [0.0] * len(keys)
-    if not visible:
-        return [0.0] * width, -math.inf, weights
-    top = max(scores)
-    parts = [math.exp(score - top) for score in scores]
-    total = math.fsum(parts)
-    for j, part in zip(visible, parts):
-        weights[j] = part / total
-    out = [math.fsum(weights[j] * values[j][c] for j in visible) for c in range(width)]
+def attention_row(scores, values, width, sink=None):
+    """One row, scores: key -> score of those that are seen.  Output, log-sum-exp, weights of all keys."""
+    weights = [0.0] * len(values)
+    seen = list(scores.values()) + ([sink] if sink is not None else [])
+    top = max(seen, default=-math.inf)
+    if top == -math.inf:
+        return [0.0] * width, top, weights
+    total = math.fsum(math.exp(score - top) for score in seen)
+    for j, score in scores.items():
+        weights[j] = math.exp(score - top) / total
+    out = [math.fsum(weights[j] * values[j][c] for j in scores) for c in range(width)]
     return out, top + math.log(total), weights
 
 
-def attention(q, k, v, sizes, causal=None, scale=None, lengths_q=None, lengths=None):
-    """Flat lists [B][H][L][D]; sizes: batch, heads, kv_heads, lq, lk, d, dv.  Flat out, lse, weights."""
+def attention(q, k, v, sizes, causal=None, scale=None, lengths_q=None, lengths=None, window=(-1, -1), softcap=0,
+              slopes=None, bias=None, mask=None, sinks=None):
+    """Flat lists [B][H][L][D]; sizes: batch, heads, kv_heads, lq, lk, d, dv; bias and mask: functions of batch entry,
+    head, query, key.  Flat out, lse, weights."""
     batch, heads, kv_heads, lq, lk, d, dv = sizes
     out, lse, weights = [], [], []
     scale = 1 / math.sqrt(d) if scale is None else scale
     for b in range(batch):
         own_q = lengths_q[b] if lengths_q else lq
         own_k = lengths[b] if lengths else lk
-        offset = {"bottom-right": own_k - own_q, "top-left": 0}.get(causal, causal)
+        offset = {None: own_k - own_q, "bottom-right": own_k - own_q, "top-left": 0}.get(causal, causal)
         for h in range(heads):
             base = b * kv_heads + h // (heads // kv_heads)
             keys = [k[(base * lk + j) * d:(base * lk + j + 1) * d] for j in range(lk)]
             values = [v[(base * lk + j) * dv:(base * lk + j + 1) * dv] for j in range(lk)]
             for i in range(lq):
                 at = ((b * heads + h) * lq + i) * d
-                visible = [j for j in range(own_k) if i < own_q and (offset is None or j <= i + offset)]
-                row = attention_row(q[at:at + d], keys, values, visible, scale, dv)
+                p = i + offset
+                scores = {}
+                for j in range(own_k if i < own_q else 0):
+                    if causal is not None and j > p or 0 <= window[0] < p - j or 0 <= window[1] < j - p:
+                        continue
+                    score = scale * math.fsum(x * y for x, y in zip(q[at:at + d], keys[j]))
+                    score = softcap * math.tanh(score / softcap) if softcap else score
+                    score += slopes[h] * (j - p) if slopes else 0.0
+                    score += bias(b, h, i, j) if bias else 0.0
+                    if score != -math.inf and (not mask or mask(b, h, i, j)):
+                        scores[j] = score
+                row = attention_row(scores, values, dv, sinks[h] if sinks else None)
                 out += row[0]
                 lse.append(row[1])
                 weights += row[2]
     return out, lse, weights
+
+
+def rotate(values, rows, heads, width, first=0, pairs="halves", dim=None, base=10000.0, frequency=None, magnitude=1.0):
+    """Rotary embedding of [rows][heads][width], rows at positions first, first + 1, ...; frequency changes one."""
+    dim = dim or width
+    turned = list(values)
+    for row in range(rows):
+        for h in range(heads):
+            at = (row * heads + h) * width
+            for i in range(dim // 2):
+                plain = base ** (-2 * i / dim)
+                angle = (first + row) * (frequency(plain, i) if frequency else plain)
+                one, two = (i, i + dim // 2) if pairs == "halves" else (2 * i, 2 * i + 1)
+                x, y = values[at + one], values[at + two]
+                turned[at + one] = magnitude * (x * math.cos(angle) - y * math.sin(angle))
+                turned[at + two] = magnitude * (y * math.cos(angle) + x * math.sin(angle))
+    return turned
 
 
 def project(x, rows, width, weight, bias):

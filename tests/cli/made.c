@@ -48,12 +48,17 @@ static const uint8_t *guarded_copy(const made_file *file, size_t size)
     return copy;
 }
 
-bool made_npy_parse(const made_file *file, size_t size, npy_array *array, char *message)
+bool made_npy_parse_as(const made_file *file, size_t size, npy_kind kind, npy_array *array, char *message)
 {
     message[0] = 0;
-    bool good = npy_parse(guarded_copy(file, size), size, array, message, MADE_MESSAGE);
+    bool good = npy_parse_as(guarded_copy(file, size), size, kind, array, message, MADE_MESSAGE);
     check_free_all();
     return good;
+}
+
+bool made_npy_parse(const made_file *file, size_t size, npy_array *array, char *message)
+{
+    return made_npy_parse_as(file, size, NPY_FLOATS, array, message);
 }
 
 void made_safetensors_start(made_file *file, uint64_t length)

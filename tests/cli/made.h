@@ -25,6 +25,9 @@ void made_npy_start(made_file *file, int major, uint32_t length);
 void made_npy(made_file *file, int major, const char *header, const void *data, size_t count);
 
 /* Parses a copy of the first size bytes that ends at a page nobody may touch.  message has MADE_MESSAGE bytes. */
+bool made_npy_parse_as(const made_file *file, size_t size, npy_kind kind, npy_array *array, char *message);
+
+/* As NPY_FLOATS. */
 bool made_npy_parse(const made_file *file, size_t size, npy_array *array, char *message);
 
 /* ---- .safetensors ---- */

@@ -15,12 +15,22 @@ import time
 from heedtest import PROGRAM, check, main, randoms, read_npy, run, run_ok, run_refused, write_npy, write_safetensors
 
 RUN_OPTIONS = ["--q", "--k", "--v", "--x", "--weights", "--layer", "--heads", "--kv-heads", "--names", "--causal",
-               "--lengths", "--lengths-q", "--scale", "--isa", "--threads", "--exp", "--layout", "-o", "--output",
-               "--lse", "--attention", "--quiet"]
+               "--lengths", "--lengths-q", "--scale", "--window", "--softcap", "--bias", "--mask", "--alibi", "--sinks",
+               "--rope", "--rope-base", "--rope-dim", "--rope-scaling", "--rope-offset", "--isa", "--threads", "--exp",
+               "--layout", "-o", "--output", "--lse", "--attention", "--expect", "--expect-attention", "--tolerance",
+               "--quiet"]
 QKV = ["--q", "q.npy", "--k", "k.npy", "--v", "v.npy"]
 
 
 SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+
+
+# Texts that are no scaling.
+SCALINGS = ["", "linear", "linear:", "linear:x", "linear:2,3", "linear:0.5", "linear:0", "linear:-2", "linear:nan",
+            "linear:1e999", "linear:" + "1" * 100, "Linear:2", "none", "llama3:8", "llama3:8,1,4", "llama3:8,1,4,8192,",
+            "llama3:8,4,1,8192", "llama3:8,1,1,8192", "llama3:8,-1,4,8192", "llama3:8,1,4,0", "llama3:8,1,4,8192.5",
+            "llama3:8,1,4,1e300", "llama3:,1,4,8192", "yarn:4", "yarn:4,0", "yarn:4,-1", "yarn:4, 32", "yarn:0.1,32",
+            "yarn:4,32,1", "longrope:4"]
 
 
 def inputs():
@@ -40,7 +50,6 @@ def test_help():
     own, _ = run_ok("run", "--help")
     for option in RUN_OPTIONS:
         check(option in own, "heed run --help lacks", option)
-    check("RoPE" in own, "heed run --help does not warn about RoPE")
     with open(os.path.join(SOURCES, "docs", "heed.1")) as file:
         manual = file.read().replace("\\-", "-")
     for command in ["info", "run", "show", "verify"]:
@@ -111,11 +120,13 @@ def test_run_options():
     run_refused("--qq=q.npy: unknown option", "run", "--qq=q.npy")
     run_refused("stray: unexpected argument", "run", *QKV, *out, "stray")
     run_refused("--quiet: unexpected argument", "run", *QKV, *out, "--", "--quiet")
-    for option in ["--heads", "--kv-heads", "--layer", "--names"]:
+    for option in ["--heads", "--kv-heads", "--layer", "--names", "--rope", "--rope-base", "--rope-dim",
+                   "--rope-scaling", "--rope-offset"]:
         run_refused(option + ": does not go with --q", "run", *QKV, *out, option, "1")
     for option in ["--x", "--weights"]:
         run_refused("--q: does not go with --x", "run", *QKV, *out, option, "1")
-    for option, value in [("--layout", "bshd"), ("--lengths-q", "1")]:
+    for option, value in [("--layout", "bshd"), ("--lengths-q", "1"), ("--bias", "b"), ("--mask", "m"),
+                          ("--alibi", "a"), ("--sinks", "s")]:
         run_refused(option + ": does not go with --x", "run", "--x", "x", "--weights", "w", "--heads", "1", *out,
                     option, value)
 
@@ -132,11 +143,20 @@ def test_run_values():
             "--causal": ["lower", "1.5", "9223372036854775808", "0x1", "top_left"],
             "--lengths": ["", "x", "1,", "-1", "99999999999", "1 ,2"],
             "--lengths-q": ["1;2", "+"],
+            "--window": ["", "1", "1,", "1,2,3", "-2,0", "0,-2", "x,1", "1,1.5", "2147483648,0", " 1,1"],
+            "--softcap": ["", "-1", "x", "nan", "inf", "1e39"],
     }.items():
         for value in values:
             run_refused(option + ": ", "run", *QKV, *out, option + "=" + value)
+    for value in ["", "x", "-1e-5", "nan", "inf"]:
+        run_refused("--tolerance: ", "run", *QKV, *out, "--expect", "q.npy", "--tolerance=" + value)
+    run_refused("--tolerance: needs --expect", "run", *QKV, *out, "--tolerance=1")
     for option, values in [("--heads", ["0", "x", "-1"]), ("--layer", ["-1", "x", "99999999999"]),
-                           ("--kv-heads", ["0"])]:
+                           ("--kv-heads", ["0"]), ("--rope", ["", "half", "Halves", "1"]),
+                           ("--rope-base", ["1", "0", "-10000", "x", "inf", "1e101"]),
+                           ("--rope-dim", ["0", "1", "3", "-2", "x"]),
+                           ("--rope-offset", ["-1", "1.5", "1073741825"]),
+                           ("--rope-scaling", SCALINGS)]:
         for value in values:
             arguments = ["--x", "x", "--weights", "w", *out, option + "=" + value]
             run_refused(option + ": ", "run", *arguments, *([] if option == "--heads" else ["--heads", "1"]))

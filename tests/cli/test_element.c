@@ -1,4 +1,4 @@
-/* Conversion of file elements to binary32: every f16 and bf16 value, the edges of f64.
+/* Conversion of file elements to binary32 and binary64: every f16, bf16 and u8 value, the edges of f64.
  * May know: element.h.
  * Must not know: how element.c does it. */
 #include "check.h"
@@ -135,9 +135,41 @@ static void test_runs(void)
         CHECK(elements_to_f32(ELEMENT_F64, big, bytes, COUNT, got) == 29, "1e39 is not found at 29");
         CHECK(elements_to_f32(ELEMENT_F64, big, bytes, 29, got) == -1 && got[28] == 28.0f, "f64 before it");
     }
-    CHECK(element_size(ELEMENT_F16) == 2 && element_size(ELEMENT_BF16) == 2 && element_size(ELEMENT_F32) == 4 &&
-              element_size(ELEMENT_F64) == 8,
+    uint8_t byte = 200;
+    CHECK(elements_to_f32(ELEMENT_U8, false, &byte, 1, got) == -1 && got[0] == 200.0f, "u8 is %g", (double)got[0]);
+    CHECK(element_size(ELEMENT_U8) == 1 && element_size(ELEMENT_F16) == 2 && element_size(ELEMENT_BF16) == 2 &&
+              element_size(ELEMENT_F32) == 4 && element_size(ELEMENT_F64) == 8,
         "sizes");
+}
+
+/* To binary64 a double keeps its bits, and every other value is what it is as binary32. */
+static void test_doubles(void)
+{
+    static const double wide[] = { 0.0, -0.0, 1.0 / 3.0, 5e-324, -DBL_MAX, 1e300, INFINITY, -INFINITY };
+    uint8_t bytes[8 * 8];
+    double got[8];
+    for (int big = 0; big < 2; big++) {
+        for (size_t i = 0; i < 8; i++) {
+            uint64_t bits;
+            memcpy(&bits, &wide[i], sizeof bits);
+            store(bytes + 8 * i, bits, 8, big);
+        }
+        elements_to_f64(ELEMENT_F64, big, bytes, 8, got);
+        CHECK(memcmp(got, wide, sizeof wide) == 0, "doubles are changed");
+        for (uint32_t bits = 0; bits <= 0xFFFF; bits++) {
+            store(bytes, bits, 2, big);
+            elements_to_f64(ELEMENT_F16, big, bytes, 1, got);
+            check_value(bits, (float)got[0], define_value(bits, 5, 10));
+        }
+        for (size_t i = 0; i < 8; i++) {
+            store(bytes + 4 * i, check_bits(0.1f * (float)i), 4, big);
+            bytes[32 + i] = (uint8_t)(i * 36);
+        }
+        elements_to_f64(ELEMENT_F32, big, bytes, 8, got);
+        CHECK(got[3] == (double)(0.1f * 3.0f) && got[7] == (double)(0.1f * 7.0f), "f32: %.17g", got[3]);
+        elements_to_f64(ELEMENT_U8, big, bytes + 32, 8, got);
+        CHECK(got[0] == 0.0 && got[7] == 252.0, "u8: %.17g", got[7]);
+    }
 }
 
 int main(int argc, char **argv)
@@ -148,6 +180,7 @@ int main(int argc, char **argv)
         { "f64_edges", test_f64_edges },
         { "f64_rounding", test_f64_rounding },
         { "runs", test_runs },
+        { "doubles", test_doubles },
     };
     return check_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }

@@ -89,6 +89,44 @@ static void test_types(void)
     check_case("%s", "");
 }
 
+/* Doubles keep what a float cannot hold; bytes are as they are. */
+static void test_kinds(void)
+{
+    static const uint8_t f8[16] = { 0x55, 0x55, 0x55, 0x55, 0x55, 0x55, 0xD5, 0x3F, 0x9C, 0x75, 0, 0x88, 0x3C, 0xE4,
+        0x37, 0x7E };
+    static const uint8_t bytes[6] = { 0, 1, 2, 255, 128, 0 };
+    static const uint8_t turned[6] = { 0, 2, 128, 1, 255, 0 };
+    static const char *const dtypes[2] = { "|b1", "|u1" };
+    made_file file;
+    npy_array array;
+    char message[MADE_MESSAGE];
+    uint8_t f4[24];
+    made_npy(&file, 1, "{'descr': '<f8', 'fortran_order': False, 'shape': (2,), }", f8, sizeof f8);
+    CHECK(made_npy_parse_as(&file, file.size, NPY_DOUBLES, &array, message), "refused: %s", message);
+    CHECK(array.doubles && !array.data && array.doubles[0] == 1.0 / 3.0 && array.doubles[1] == 1e300, "doubles");
+    npy_free(&array);
+    made_f4(f4, six, 6);
+    made_npy(&file, 1, "{'descr': '<f4', 'fortran_order': True, 'shape': (3, 2), }", f4, sizeof f4);
+    CHECK(made_npy_parse_as(&file, file.size, NPY_DOUBLES, &array, message), "refused: %s", message);
+    for (size_t i = 0; array.doubles && i < 6; i++) {
+        CHECK(array.doubles[i] == (double)six[i % 2 * 3 + i / 2], "double %zu is %g", i, array.doubles[i]);
+    }
+    npy_free(&array);
+    for (size_t d = 0; d < 2; d++) {
+        for (int fortran = 0; fortran < 2; fortran++) {
+            char header[100];
+            snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': %s, 'shape': (2, 3), }", dtypes[d],
+                fortran ? "True" : "False");
+            made_npy(&file, 1, header, bytes, sizeof bytes);
+            CHECK(made_npy_parse_as(&file, file.size, NPY_BYTES, &array, message), "%s: %s", header, message);
+            CHECK(array.bytes && npy_count(&array) == 6 && memcmp(array.bytes, fortran ? turned : bytes, 6) == 0,
+                "bytes of %s", header);
+            npy_free(&array);
+            CHECK(!array.bytes && npy_count(&array) == 0, "npy_free leaves something");
+        }
+    }
+}
+
 static void test_shapes(void)
 {
     static const float many[16] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
@@ -239,6 +277,7 @@ int main(int argc, char **argv)
     static const check_test tests[] = {
         { "versions_and_spelling", test_versions_and_spelling },
         { "types", test_types },
+        { "kinds", test_kinds },
         { "shapes", test_shapes },
         { "fortran", test_fortran },
         { "large", test_large },

@@ -4,21 +4,28 @@
 #include "check.h"
 #include "made.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const float six[6] = { 1, 2, 3, -4, 5.5f, -0.25f };
 
-static void expect_refused(const made_file *file, const char *fragment)
+static void expect_refused_as(const made_file *file, npy_kind kind, const char *fragment)
 {
     npy_array array;
     char message[MADE_MESSAGE];
-    bool good = made_npy_parse(file, file->size, &array, message);
+    bool good = made_npy_parse_as(file, file->size, kind, &array, message);
     CHECK(!good, "accepted instead of refused with '%s'", fragment);
     CHECK(good || strstr(message, fragment), "refused with '%s', which lacks '%s'", message, fragment);
-    CHECK(good || (!array.data && array.ndim == 0), "an array is left after a refusal");
+    CHECK(
+        good || (!array.data && !array.doubles && !array.bytes && array.ndim == 0), "an array is left after a refusal");
     CHECK(!strchr(message, '\n'), "the message has more than one line");
     npy_free(&array);
+}
+
+static void expect_refused(const made_file *file, const char *fragment)
+{
+    expect_refused_as(file, NPY_FLOATS, fragment);
 }
 
 /* Headers that are wrong, each with 24 bytes of data, and what the message must name. */
@@ -95,6 +102,39 @@ static void test_wrong_headers(void)
         check_case("header %s", wrong[i].header);
         made_npy(&file, 1, wrong[i].header, data, sizeof data);
         expect_refused(&file, wrong[i].fragment);
+    }
+    check_case("%s", "");
+}
+
+/* Each kind refuses the dtypes of the other, and sizes are taken by the dtype. */
+static void test_kinds(void)
+{
+    static const struct {
+        const char *descr, *shape;
+        npy_kind kind;
+        const char *fragment;
+    } cases[] = {
+        { "|b1", "(24,)", NPY_FLOATS, "descr: dtype '|b1' is not supported: <f2" },
+        { "|u1", "(24,)", NPY_DOUBLES, "descr: dtype '|u1' is not supported: <f2" },
+        { "<f4", "(6,)", NPY_BYTES, "descr: dtype '<f4' is not supported: |b1 and |u1" },
+        { "<b1", "(24,)", NPY_BYTES, "descr: dtype '<b1'" },
+        { "|i1", "(24,)", NPY_BYTES, "descr: dtype '|i1'" },
+        { "|b1", "(23,)", NPY_BYTES, "data: trailing bytes" },
+        { "|u1", "(25,)", NPY_BYTES, "data: truncated" },
+        { "|u1", "(9223372036854775807,)", NPY_BYTES, "data: truncated" },
+        { "|u1", "(4294967296, 4294967296)", NPY_BYTES, "shape: the product" },
+        { "<f8", "(1152921504606846976,)", NPY_DOUBLES, "shape: the product" },
+        { "<f8", "(1152921504606846975,)", NPY_DOUBLES, "data: truncated" },
+    };
+    uint8_t data[24] = { 0 };
+    made_file file;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char header[120];
+        check_case("%s %s", cases[i].descr, cases[i].shape);
+        snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': %s}", cases[i].descr,
+            cases[i].shape);
+        made_npy(&file, 1, header, data, sizeof data);
+        expect_refused_as(&file, cases[i].kind, cases[i].fragment);
     }
     check_case("%s", "");
 }
@@ -187,7 +227,7 @@ static void test_truncation(void)
 }
 
 /* Every byte before the data set to every value: what is still accepted agrees with the size of the file. */
-static void test_changed_bytes(void)
+static void change_bytes(const char *header, npy_kind kind, int64_t wanted)
 {
     uint8_t data[24];
     made_file file;
@@ -195,16 +235,16 @@ static void test_changed_bytes(void)
     char message[MADE_MESSAGE];
     int accepted = 0;
     made_f4(data, six, 6);
-    made_npy(&file, 2, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n", data, sizeof data);
+    made_npy(&file, 2, header, data, sizeof data);
     size_t header_end = file.size - sizeof data;
     for (size_t at = 0; at < header_end; at++) {
         uint8_t original = file.bytes[at];
         for (int value = 0; value < 256; value++) {
             file.bytes[at] = (uint8_t)value;
-            if (made_npy_parse(&file, file.size, &array, message)) {
+            if (made_npy_parse_as(&file, file.size, kind, &array, message)) {
+                int64_t count = npy_count(&array);
                 accepted++;
-                CHECK(npy_count(&array) * 4 == (int64_t)sizeof data, "byte %zu = %d: %lld elements accepted", at, value,
-                    (long long)npy_count(&array));
+                CHECK(count == wanted, "byte %zu = %d: %lld elements accepted", at, value, (long long)count);
             }
             npy_free(&array);
         }
@@ -213,10 +253,18 @@ static void test_changed_bytes(void)
     CHECK(accepted > (int)header_end, "only %d variants are accepted, not even the original each time", accepted);
 }
 
+static void test_changed_bytes(void)
+{
+    change_bytes("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n", NPY_FLOATS, 6);
+    change_bytes("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }\n", NPY_DOUBLES, 6);
+    change_bytes("{'descr': '|b1', 'fortran_order': True, 'shape': (4, 6), }\n", NPY_BYTES, 24);
+}
+
 int main(int argc, char **argv)
 {
     static const check_test tests[] = {
         { "wrong_headers", test_wrong_headers },
+        { "kinds", test_kinds },
         { "wrong_starts", test_wrong_starts },
         { "long_headers", test_long_headers },
         { "too_large_values", test_too_large_values },

@@ -25,15 +25,20 @@ static void require(bool truth)
 
 static void read_npy(const uint8_t *bytes, size_t size)
 {
-    char message[MESSAGE] = "";
-    npy_array array;
-    if (npy_parse(bytes, size, &array, message, sizeof message)) {
-        require(array.data && array.ndim >= 0 && array.ndim <= NPY_MAX_DIMS);
-        require(npy_count(&array) >= 0 && (uint64_t)npy_count(&array) <= size / 2);
-    } else {
-        require(message[0] && strlen(message) < sizeof message && !array.data);
+    static const npy_kind kinds[] = { NPY_FLOATS, NPY_DOUBLES, NPY_BYTES };
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        char message[MESSAGE] = "";
+        npy_array array;
+        bool read = npy_parse_as(bytes, size, kinds[i], &array, message, sizeof message);
+        require(read == (array.data || array.doubles || array.bytes));
+        if (read) {
+            require(array.ndim >= 0 && array.ndim <= NPY_MAX_DIMS);
+            require(npy_count(&array) >= 0 && (uint64_t)npy_count(&array) <= size);
+        } else {
+            require(message[0] && strlen(message) < sizeof message);
+        }
+        npy_free(&array);
     }
-    npy_free(&array);
 }
 
 static void read_safetensors(const uint8_t *bytes, size_t size)

@@ -41,7 +41,7 @@ static bool parse_numbers(reference_case *c, const char *text)
     return true;
 }
 
-/* Little-endian values of 4 or 8 bytes, whatever this machine's order is. */
+/* Little-endian values of 1, 4 or 8 bytes, whatever this machine's order is. */
 static bool read_values(FILE *file, void *values, size_t count, size_t width)
 {
     unsigned char bytes[8];
@@ -52,9 +52,27 @@ static bool read_values(FILE *file, void *values, size_t count, size_t width)
         for (size_t b = 0; b < width; b++)
             bits |= (uint64_t)bytes[b] << 8 * b;
         uint32_t low = (uint32_t)bits;
-        memcpy((unsigned char *)values + i * width, width == 8 ? (void *)&bits : (void *)&low, width);
+        const void *value = width == 8 ? (const void *)&bits : width == 4 ? (const void *)&low : bytes;
+        memcpy((unsigned char *)values + i * width, value, width);
     }
     return fgetc(file) == '\n';
+}
+
+/* Memory for the values behind the field of their type; NULL for a type that does not exist. */
+static void *make_values(reference_tensor *t, const char *type, size_t *width)
+{
+    *width = strcmp(type, "f64") == 0 ? 8 : strcmp(type, "u8") == 0 ? 1 : 4;
+    void *values = calloc(t->count + 1, *width);
+    if (strcmp(type, "f32") == 0)
+        return t->f32 = values;
+    if (strcmp(type, "f64") == 0)
+        return t->f64 = values;
+    if (strcmp(type, "i32") == 0)
+        return t->i32 = values;
+    if (strcmp(type, "u8") == 0)
+        return t->u8 = values;
+    free(values);
+    return NULL;
 }
 
 /* "tensor NAME TYPE NDIM d0 d1 ..." and the values behind it. */
@@ -68,22 +86,19 @@ static bool read_tensor(reader *r, reference_case *c)
     if (sscanf(r->line, "tensor %47s %3s %d%n", t->name, type, &ndim, &used) != 3 || ndim < 1 || ndim > REFERENCE_DIMS)
         return false;
     t->count = 1;
+    for (int d = 0; d < REFERENCE_DIMS; d++)
+        t->shape[d] = 1;
     const char *text = r->line + used;
     for (int d = 0; d < ndim; d++) {
         unsigned long size = 0;
         if (sscanf(text, " %lu%n", &size, &used) != 1 || size > MAX_COUNT || t->count * size > MAX_COUNT)
             return false;
         t->count *= size;
+        t->shape[d] = size;
         text += used;
     }
-    size_t width = strcmp(type, "f64") == 0 ? 8 : 4;
-    void *values = calloc(t->count + 1, width);
-    if (strcmp(type, "f32") == 0)
-        t->f32 = values;
-    else if (strcmp(type, "f64") == 0)
-        t->f64 = values;
-    else
-        t->i32 = values;
+    size_t width;
+    void *values = make_values(t, type, &width);
     return values && read_values(r->file, values, t->count, width);
 }
 
@@ -134,6 +149,7 @@ void reference_close(reference_file *file)
             free(file->cases[i].tensors[t].f32);
             free(file->cases[i].tensors[t].f64);
             free(file->cases[i].tensors[t].i32);
+            free(file->cases[i].tensors[t].u8);
         }
     }
     free(file->cases);

@@ -8,20 +8,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { REFERENCE_NAME = 48, REFERENCE_NUMBERS = 24, REFERENCE_TENSORS = 16, REFERENCE_DIMS = 4 };
+enum { REFERENCE_NAME = 48, REFERENCE_NUMBERS = 32, REFERENCE_TENSORS = 16, REFERENCE_DIMS = 4 };
 
 typedef struct reference_number {
     char name[REFERENCE_NAME];
     double value;
 } reference_number;
 
-/* Exactly one of f32, f64 and i32 is not NULL. */
+/* Exactly one of f32, f64, i32 and u8 is not NULL. */
 typedef struct reference_tensor {
     char name[REFERENCE_NAME];
-    size_t count;
+    size_t count, shape[REFERENCE_DIMS]; /* sizes of dimensions that the tensor does not have are 1 */
     float *f32;
     double *f64;
     int32_t *i32;
+    uint8_t *u8;
 } reference_tensor;
 
 typedef struct reference_case {

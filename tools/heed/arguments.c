@@ -137,17 +137,49 @@ bool parse_integer(
     return true;
 }
 
-bool parse_float(const char *option, const char *text, float *value, char *message, size_t size)
+/* strtod also takes white space, "nan", "inf" and hexadecimal; only plain decimal text is wanted. */
+static bool read_number(const char *text, double *value)
 {
     char *end;
-    float number = strtof(text, &end);
-    /* strtof also takes white space, "nan", "inf" and hexadecimal; only plain decimal text is wanted. */
-    bool plain = strspn(text, "+-.0123456789eE") == strlen(text);
-    if (!plain || end == text || *end != 0 || !isfinite(number)) {
-        return complain(message, size, "--%s: '%.64s' is not a finite number", option, text);
+    *value = strtod(text, &end);
+    return strspn(text, "+-.0123456789eE") == strlen(text) && end != text && *end == 0 && isfinite(*value);
+}
+
+bool parse_double(
+    const char *option, const char *text, double low, double high, double *value, char *message, size_t size)
+{
+    double number;
+    if (!read_number(text, &number) || number < low || number > high) {
+        return complain(message, size, "--%s: '%.64s' is not a number from %g to %g", option, text, low, high);
     }
     *value = number;
     return true;
+}
+
+bool parse_float(const char *option, const char *text, float *value, char *message, size_t size)
+{
+    double number;
+    /* Not the double rounded once more: that could be another float than the nearest. */
+    float nearest = read_number(text, &number) ? strtof(text, NULL) : INFINITY;
+    if (!isfinite(nearest)) {
+        return complain(message, size, "--%s: '%.64s' is not a finite number", option, text);
+    }
+    *value = nearest;
+    return true;
+}
+
+bool parse_choice(const char *option, const char *text, const choice *choices, int *value, char *message, size_t size)
+{
+    char list[128] = "";
+    for (size_t i = 0; text && choices[i].word; i++) {
+        if (strcmp(text, choices[i].word) == 0) {
+            *value = choices[i].value;
+            return true;
+        }
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", choices[i].word);
+    }
+    return !text || complain(message, size, "--%s: '%.64s' is none of %s", option, text, list);
 }
 
 bool parse_integer_list(const char *option, const char *text, int32_t low, int32_t high, int32_t **values,

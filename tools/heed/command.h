@@ -50,7 +50,7 @@ typedef struct option_spec {
     option_kind kind;
 } option_spec;
 
-enum { OPTIONS_MAX = 32, WORDS_MAX = 4 };
+enum { OPTIONS_MAX = 48, WORDS_MAX = 4 };
 
 typedef struct arguments {
     const char *values[OPTIONS_MAX]; /* by index of the spec: NULL not given, "" given without a value */
@@ -67,8 +67,19 @@ bool arguments_parse(int argc, char **argv, const option_spec *specs, int max_wo
 bool parse_integer(
     const char *option, const char *text, int64_t low, int64_t high, int64_t *value, char *message, size_t size);
 
-/* A finite number that fits binary32. */
+/* A finite number in range; one that fits binary32. */
+bool parse_double(
+    const char *option, const char *text, double low, double high, double *value, char *message, size_t size);
 bool parse_float(const char *option, const char *text, float *value, char *message, size_t size);
+
+/* A word of an option and the number it stands for; a list ends with the word NULL. */
+typedef struct choice {
+    const char *word;
+    int value;
+} choice;
+
+/* text NULL (the option was not given) leaves *value alone. */
+bool parse_choice(const char *option, const char *text, const choice *choices, int *value, char *message, size_t size);
 
 /* "1,2,3": *values is malloc'ed, with *count >= 1 entries. */
 bool parse_integer_list(const char *option, const char *text, int32_t low, int32_t high, int32_t **values,

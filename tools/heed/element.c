@@ -1,4 +1,4 @@
-/* Numbers as files store them, and their conversion to binary32.
+/* Numbers as files store them, and their conversion to binary32 and binary64.
  * May know: the IEEE-754 formats and bfloat16, little and big endian.
  * Must not know: files, shapes. */
 #include "element.h"
@@ -19,6 +19,7 @@ int64_t element_size(element_type type)
     case ELEMENT_F16:
     case ELEMENT_BF16: return 2;
     case ELEMENT_F64: return 8;
+    case ELEMENT_U8: return 1;
     case ELEMENT_F32: break;
     }
     return 4;
@@ -58,10 +59,16 @@ static uint64_t load(const uint8_t *bytes, int width, bool big_endian)
     return value;
 }
 
-static bool f32_from_f64_bits(uint64_t bits, float *value)
+static double load_double(const uint8_t *bytes, bool big_endian)
 {
-    double wide;
-    memcpy(&wide, &bits, sizeof wide);
+    uint64_t bits = load(bytes, 8, big_endian);
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static bool f32_from_f64(double wide, float *value)
+{
     /* The largest number that still rounds to FLT_MAX is below this one, which ties to infinity. */
     if (isfinite(wide) && fabs(wide) >= 0x1.ffffffp127) {
         return false;
@@ -87,10 +94,17 @@ static void convert_singles(bool big_endian, const uint8_t *bytes, int64_t count
     }
 }
 
+static void convert_bytes(const uint8_t *bytes, int64_t count, float *values)
+{
+    for (int64_t i = 0; i < count; i++) {
+        values[i] = (float)bytes[i];
+    }
+}
+
 static int64_t convert_doubles(bool big_endian, const uint8_t *bytes, int64_t count, float *values)
 {
     for (int64_t i = 0; i < count; i++) {
-        if (!f32_from_f64_bits(load(bytes + 8 * i, 8, big_endian), &values[i])) {
+        if (!f32_from_f64(load_double(bytes + 8 * i, big_endian), &values[i])) {
             return i;
         }
     }
@@ -103,8 +117,23 @@ int64_t elements_to_f32(element_type type, bool big_endian, const uint8_t *bytes
     case ELEMENT_F16:
     case ELEMENT_BF16: convert_halves(type == ELEMENT_BF16, big_endian, bytes, count, values); return -1;
     case ELEMENT_F64: return convert_doubles(big_endian, bytes, count, values);
+    case ELEMENT_U8: convert_bytes(bytes, count, values); return -1;
     case ELEMENT_F32: break;
     }
     convert_singles(big_endian, bytes, count, values);
     return -1;
+}
+
+void elements_to_f64(element_type type, bool big_endian, const uint8_t *bytes, int64_t count, double *values)
+{
+    for (int64_t i = 0; i < count; i++) {
+        float narrow;
+        const uint8_t *at = bytes + i * element_size(type);
+        if (type == ELEMENT_F64) {
+            values[i] = load_double(at, big_endian);
+        } else {
+            elements_to_f32(type, big_endian, at, 1, &narrow);
+            values[i] = (double)narrow;
+        }
+    }
 }

@@ -80,25 +80,27 @@ static bool take_size(cursor *text, int64_t *value)
 
 static bool parse_descr(cursor *text, npy_header *header, char *message, size_t size)
 {
+    static const struct {
+        const char *name;
+        element_type type;
+        bool big_endian;
+    } dtypes[] = { { "<f2", ELEMENT_F16, false }, { ">f2", ELEMENT_F16, true }, { "<f4", ELEMENT_F32, false },
+        { ">f4", ELEMENT_F32, true }, { "<f8", ELEMENT_F64, false }, { ">f8", ELEMENT_F64, true },
+        { "|b1", ELEMENT_U8, false }, { "|u1", ELEMENT_U8, false } };
     char name[TEXT_MAX];
     if (!take_text(text, name)) {
         return complain(message, size, "descr: not the name of one plain dtype");
     }
-    const char *kind = name + 1;
-    if (name[0] != '<' && name[0] != '>') {
-        return complain(message, size, "descr: dtype '%s' is not supported: <f2, <f4, <f8 (or >) are", name);
+    for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
+        bool wanted = (dtypes[i].type == ELEMENT_U8) == (header->kind == NPY_BYTES);
+        if (wanted && strcmp(name, dtypes[i].name) == 0) {
+            header->type = dtypes[i].type;
+            header->big_endian = dtypes[i].big_endian;
+            return true;
+        }
     }
-    header->big_endian = name[0] == '>';
-    if (strcmp(kind, "f2") == 0) {
-        header->type = ELEMENT_F16;
-    } else if (strcmp(kind, "f4") == 0) {
-        header->type = ELEMENT_F32;
-    } else if (strcmp(kind, "f8") == 0) {
-        header->type = ELEMENT_F64;
-    } else {
-        return complain(message, size, "descr: dtype '%s' is not supported: <f2, <f4, <f8 (or >) are", name);
-    }
-    return true;
+    return complain(message, size, "descr: dtype '%s' is not supported: %s are", name,
+        header->kind == NPY_BYTES ? "|b1 and |u1" : "<f2, <f4, <f8 (or >)");
 }
 
 static bool parse_order(cursor *text, npy_header *header, char *message, size_t size)
@@ -192,11 +194,11 @@ static bool parse_dictionary(cursor text, npy_header *header, char *message, siz
     return true;
 }
 
-bool npy_read_header(const source *input, npy_header *header, char *message, size_t size)
+bool npy_read_header(const source *input, npy_kind kind, npy_header *header, char *message, size_t size)
 {
     uint8_t start[12] = { 0 };
     char text[HEADER_MAX];
-    *header = (npy_header){ ELEMENT_F32, false, false, 0, { 0 }, 0 };
+    *header = (npy_header){ kind, ELEMENT_F32, false, false, 0, { 0 }, 0 };
     if (input->size < 10 || !source_read(input, 0, start, 10, message, size) || memcmp(start, "\x93NUMPY", 6) != 0) {
         return complain(message, size, "magic: not a .npy file");
     }

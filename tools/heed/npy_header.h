@@ -9,6 +9,7 @@
 #include "source.h"
 
 typedef struct npy_header {
+    npy_kind kind;
     element_type type;
     bool big_endian;
     bool fortran_order;
@@ -17,7 +18,8 @@ typedef struct npy_header {
     int64_t data_offset;         /* at most the size of the source */
 } npy_header;
 
-/* Accepts exactly the dictionary that NumPy writes: keys descr, fortran_order and shape, each once, in any order. */
-bool npy_read_header(const source *input, npy_header *header, char *message, size_t size);
+/* Accepts exactly the dictionary that NumPy writes: keys descr, fortran_order and shape, each once, in any order; of
+ * the dtypes those of the kind. */
+bool npy_read_header(const source *input, npy_kind kind, npy_header *header, char *message, size_t size);
 
 #endif

@@ -58,21 +58,17 @@ static void print_summary(const run_result *result, const target *targets)
         if (!targets[i].path) {
             continue;
         }
+        char shape[SHAPE_SIZE];
+        run_shape(targets[i].array, shape);
         fputs("wrote ", stdout);
         print_clean(stdout, targets[i].path);
-        for (int d = 0; d < targets[i].array->ndim; d++) {
-            printf("%s%lld", d ? ", " : " [", (long long)targets[i].array->shape[d]);
-        }
-        fputs("]\n", stdout);
+        printf(" %s\n", shape);
     }
 }
 
-static bool run_and_write(const run_request *request, run_result *result, run_problem *problem)
+static bool compute_and_write(const run_request *request, run_result *result, run_problem *problem)
 {
     outputs set = { { { NULL, NULL, NULL } }, 0 };
-    if (!check_targets(request, problem)) {
-        return false;
-    }
     bool done = request->x ? run_layer(request, result, problem) : run_attention(request, result, problem);
     if (!done) {
         return false;
@@ -88,19 +84,36 @@ static bool run_and_write(const run_request *request, run_result *result, run_pr
     return done;
 }
 
+/* What is expected is read first: a file that cannot be read ends the run before the long work, and an output may
+ * replace it. */
+static int run_all(const run_request *request, run_expected *expected, run_result *result, run_problem *problem)
+{
+    if (!check_targets(request, problem) || !run_expect_read(request, expected, problem) ||
+        !compute_and_write(request, result, problem)) {
+        return EXIT_BAD_INPUT;
+    }
+    return run_expect_compare(request, expected, result, problem);
+}
+
 int command_run(int argc, char **argv)
 {
     run_request request;
     run_problem problem = { NULL, "" };
     run_result result;
+    run_expected expected;
     int exit_code = EXIT_OK;
     memset(&result, 0, sizeof result);
-    if (run_parse(argc, argv, &request, &exit_code) && !run_and_write(&request, &result, &problem)) {
-        exit_code = fail("run", problem.file, "%s", problem.message);
+    memset(&expected, 0, sizeof expected);
+    if (run_parse(argc, argv, &request, &exit_code)) {
+        exit_code = run_all(&request, &expected, &result, &problem);
+        if (exit_code == EXIT_BAD_INPUT) {
+            fail("run", problem.file, "%s", problem.message);
+        }
     }
     npy_free(&result.out);
     npy_free(&result.lse);
     npy_free(&result.weights);
+    run_expect_free(&expected);
     run_request_free(&request);
     return exit_code;
 }

@@ -33,10 +33,11 @@ static bool read_tensor(const char *path, heed_layout layout, npy_array *array, 
     return true;
 }
 
-/* The files of the three tensors, their arrays and what these mean. */
+/* The arrays of the files and what those of the three tensors mean. */
 typedef struct inputs {
     npy_array q, k, v;
     extents sq, sk, sv;
+    run_scores scores;
 } inputs;
 
 static bool check_alike(
@@ -91,6 +92,11 @@ static heed_attention describe_problem(const run_request *request, const inputs 
     attention.causal = request->causal;
     attention.causal_offset = request->causal_offset;
     attention.layout = request->layout;
+    attention.window_left = request->window_left;
+    attention.window_right = request->window_right;
+    attention.softcap = request->softcap;
+    attention.strides_bias = in->scores.strides_bias;
+    attention.strides_mask = in->scores.strides_mask;
     return attention;
 }
 
@@ -105,7 +111,7 @@ static bool allocate_outputs(const run_request *request, const inputs *in, run_r
     out[ndim - 1] = in->sv.dim;
     return run_allocate(&result->out, ndim, out, "output", problem) &&
            (!request->lse || run_allocate(&result->lse, ndim - 1, rows + 4 - ndim, "--lse", problem)) &&
-           (!request->attention || run_allocate(&result->weights, ndim, rows + 4 - ndim, "--attention", problem));
+           (!request->wants_weights || run_allocate(&result->weights, ndim, rows + 4 - ndim, "--attention", problem));
 }
 
 static bool run_plan(
@@ -126,6 +132,10 @@ static bool run_plan(
     tensors.weights = result->weights.data;
     tensors.lengths_q = request->lengths_q;
     tensors.lengths_kv = request->lengths;
+    tensors.bias = in->scores.bias.data;
+    tensors.mask = in->scores.mask.bytes;
+    tensors.alibi_slopes = in->scores.alibi.data;
+    tensors.sinks = in->scores.sinks.data;
     progress_show("computing", 0, 0);
     double start = seconds_now();
     heed_status status = heed_run(plan, &tensors, workspace, size, &error);
@@ -158,16 +168,24 @@ static bool compute(const run_request *request, const inputs *in, run_result *re
     return done;
 }
 
+static bool read_scores(const run_request *request, inputs *in, run_problem *problem)
+{
+    const int64_t sizes[4] = { in->sq.batch, in->sq.heads, in->sq.seq, in->sk.seq };
+    return run_scores_read(request, sizes, &in->scores, problem);
+}
+
 bool run_attention(const run_request *request, run_result *result, run_problem *problem)
 {
-    inputs in = { { NULL, 0, { 0 } }, { NULL, 0, { 0 } }, { NULL, 0, { 0 } }, { 0, 0, 0, 0 }, { 0, 0, 0, 0 },
-        { 0, 0, 0, 0 } };
+    inputs in;
+    memset(&in, 0, sizeof in);
     bool done = read_tensor(request->q, request->layout, &in.q, &in.sq, problem) &&
                 read_tensor(request->k, request->layout, &in.k, &in.sk, problem) &&
                 read_tensor(request->v, request->layout, &in.v, &in.sv, problem) &&
-                check_inputs(request, &in, problem) && compute(request, &in, result, problem);
+                check_inputs(request, &in, problem) && read_scores(request, &in, problem) &&
+                compute(request, &in, result, problem);
     npy_free(&in.q);
     npy_free(&in.k);
     npy_free(&in.v);
+    run_scores_free(&in.scores);
     return done;
 }

@@ -19,7 +19,8 @@ bool run_refuse(run_problem *problem, const char *file, const char *format, ...)
 bool run_allocate(npy_array *array, int ndim, const int64_t *shape, const char *what, run_problem *problem)
 {
     int64_t count = 0;
-    *array = (npy_array){ NULL, ndim, { 0 } };
+    *array = (npy_array){ 0 };
+    array->ndim = ndim;
     if (checked_product(ndim, shape, &count)) {
         array->data = allocate_array(count, sizeof(float));
     }
@@ -28,6 +29,15 @@ bool run_allocate(npy_array *array, int ndim, const int64_t *shape, const char *
     }
     memcpy(array->shape, shape, (size_t)ndim * sizeof *shape);
     return true;
+}
+
+void run_shape(const npy_array *array, char text[SHAPE_SIZE])
+{
+    int used = snprintf(text, SHAPE_SIZE, "[");
+    for (int d = 0; d < array->ndim; d++) {
+        used += snprintf(text + used, SHAPE_SIZE - (size_t)used, "%s%lld", d ? ", " : "", (long long)array->shape[d]);
+    }
+    snprintf(text + used, SHAPE_SIZE - (size_t)used, "]");
 }
 
 bool run_check_lengths(

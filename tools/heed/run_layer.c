@@ -6,12 +6,14 @@
 #include "names.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* The layer's numbers as read from the file, and the sizes their shapes imply. */
 typedef struct layer_weights {
     layer_names names;
     float *weight[PROJECTIONS], *bias[PROJECTIONS];
     int64_t kv_heads, head_dim, head_dim_v, out_dim;
+    run_rope rope; /* as chosen for them */
 } layer_weights;
 
 static void free_weights(layer_weights *layer)
@@ -129,10 +131,13 @@ static bool load_weights(const run_request *request, int64_t width, layer_weight
     return loaded;
 }
 
-static void warn_about_model(const layer_names *names)
+static void warn_about_model(const layer_names *names, const run_rope *asked)
 {
-    if (names->rotary) {
-        note("run", "%s weights: queries and keys are NOT rotated by position (no RoPE yet); the model would",
+    if (names->rotary && !asked->given && asked->desc.base == 0.0 && asked->desc.scaling == HEED_ROPE_PLAIN) {
+        note("run",
+            "%s weights: RoPE with base 10000 and no scaling, unless --rope-base and --rope-scaling say what "
+            "rope_theta "
+            "and rope_scaling are in the model's config.json",
             names->family);
     }
     if (names->normed) {
@@ -152,6 +157,11 @@ static heed_layer_desc describe_layer(const run_request *request, int64_t width,
     desc.scale = request->scale;
     desc.causal = request->causal;
     desc.causal_offset = request->causal_offset;
+    desc.window_left = request->window_left;
+    desc.window_right = request->window_right;
+    desc.softcap = request->softcap;
+    desc.rope = weights->rope.pairs;
+    desc.rope_dim = weights->rope.desc.dim;
     desc.weight_layout = HEED_WEIGHT_OUT_IN;
     desc.weight_q = weights->weight[PROJECTION_Q];
     desc.weight_k = weights->weight[PROJECTION_K];
@@ -174,11 +184,12 @@ static bool allocate_outputs(const run_request *request, const npy_array *x, con
     int64_t rows[4] = { batch, request->heads, seq_len, seq_len };
     return run_allocate(&result->out, ndim, out + 3 - ndim, "output", problem) &&
            (!request->lse || run_allocate(&result->lse, ndim, rows + 3 - ndim, "--lse", problem)) &&
-           (!request->attention || run_allocate(&result->weights, ndim + 1, rows + 3 - ndim, "--attention", problem));
+           (!request->wants_weights ||
+               run_allocate(&result->weights, ndim + 1, rows + 3 - ndim, "--attention", problem));
 }
 
-static bool run_once(const run_request *request, const heed_layer *layer, const npy_array *x, run_result *result,
-    double *seconds, run_problem *problem)
+static bool run_once(const run_request *request, const heed_layer *layer, const npy_array *x,
+    const run_rope_tables *rope, run_result *result, double *seconds, run_problem *problem)
 {
     heed_error error;
     size_t size = 0;
@@ -197,6 +208,8 @@ static bool run_once(const run_request *request, const heed_layer *layer, const 
     tensors.lse = result->lse.data;
     tensors.weights = result->weights.data;
     tensors.lengths = request->lengths;
+    tensors.rope_cosines = rope->cosines;
+    tensors.rope_sines = rope->sines;
     progress_show("computing", 0, 0);
     double start = seconds_now();
     heed_status status = heed_layer_run(layer, batch, seq_len, &tensors, workspace, size, &error);
@@ -205,32 +218,60 @@ static bool run_once(const run_request *request, const heed_layer *layer, const 
     return status == HEED_OK || run_refuse(problem, NULL, "%s", error.message);
 }
 
-static bool compute(const run_request *request, const npy_array *x, const layer_weights *weights, run_result *result,
-    run_problem *problem)
+/* Packing and running, in seconds. */
+typedef struct timing {
+    double packing, running;
+} timing;
+
+static void describe_run(const run_request *request, const npy_array *x, const heed_layer_desc *desc,
+    const layer_weights *weights, const timing *time, run_result *result)
+{
+    heed_isa isa = request->options.isa == HEED_ISA_AUTO ? heed_isa_default() : request->options.isa;
+    run_say(result, "layer: %s names, batch %lld, positions %lld, width %lld to %lld, heads %lld over %lld, ",
+        weights->names.family, (long long)(x->ndim == 3 ? x->shape[0] : 1), (long long)x->shape[x->ndim - 2],
+        (long long)desc->model_dim, (long long)desc->out_dim, (long long)desc->num_heads,
+        (long long)desc->num_kv_heads);
+    run_say(result, "head_dim %lld and %lld\n", (long long)desc->head_dim, (long long)desc->head_dim_v);
+    if (weights->names.rotary || weights->rope.pairs != HEED_ROPE_NONE) {
+        run_rope_say(&weights->rope, desc->head_dim, result);
+    }
+    run_say(result, "backend: %s\ntime: %.3f ms, and %.3f ms once for packing the weights\n", heed_isa_name(isa),
+        1e3 * time->running, 1e3 * time->packing);
+}
+
+static bool compute(const run_request *request, const npy_array *x, const layer_weights *weights,
+    const run_rope_tables *rope, run_result *result, run_problem *problem)
 {
     heed_error error;
     heed_layer *layer = NULL;
     heed_layer_desc desc = describe_layer(request, x->shape[x->ndim - 1], weights);
+    timing time = { 0, 0 };
     progress_show("packing weights", 0, 0);
     double start = seconds_now();
     if (heed_layer_create(&layer, &desc, &request->options, &error) != HEED_OK) {
         return run_refuse(problem, request->weights, "%s", error.message);
     }
-    double packing = seconds_now() - start;
-    double running = 0;
+    time.packing = seconds_now() - start;
     bool done = allocate_outputs(request, x, weights, result, problem) &&
-                run_once(request, layer, x, result, &running, problem);
+                run_once(request, layer, x, rope, result, &time.running, problem);
     heed_layer_destroy(layer);
     if (done) {
-        heed_isa isa = request->options.isa == HEED_ISA_AUTO ? heed_isa_default() : request->options.isa;
-        run_say(result, "layer: %s names, batch %lld, positions %lld, width %lld to %lld, heads %lld over %lld, ",
-            weights->names.family, (long long)(x->ndim == 3 ? x->shape[0] : 1), (long long)x->shape[x->ndim - 2],
-            (long long)desc.model_dim, (long long)desc.out_dim, (long long)desc.num_heads,
-            (long long)desc.num_kv_heads);
-        run_say(result,
-            "head_dim %lld and %lld\nbackend: %s\ntime: %.3f ms, and %.3f ms once for packing the weights\n",
-            (long long)desc.head_dim, (long long)desc.head_dim_v, heed_isa_name(isa), 1e3 * running, 1e3 * packing);
+        describe_run(request, x, &desc, weights, &time, result);
     }
+    return done;
+}
+
+static bool compute_rotated(
+    const run_request *request, const npy_array *x, layer_weights *weights, run_result *result, run_problem *problem)
+{
+    run_rope_tables tables;
+    if (!run_rope_choose(&request->rope, weights->names.rotary, weights->head_dim, &weights->rope, problem)) {
+        return false;
+    }
+    warn_about_model(&weights->names, &request->rope);
+    bool done = run_rope_compute(&weights->rope, x->shape[x->ndim - 2], &tables, problem) &&
+                compute(request, x, weights, &tables, result, problem);
+    run_rope_free(&tables);
     return done;
 }
 
@@ -238,7 +279,8 @@ bool run_layer(const run_request *request, run_result *result, run_problem *prob
 {
     char message[MESSAGE_SIZE];
     npy_array x;
-    layer_weights weights = { { { NULL }, { NULL }, NULL, false, false }, { NULL }, { NULL }, 0, 0, 0, 0 };
+    layer_weights weights;
+    memset(&weights, 0, sizeof weights);
     if (!npy_read(request->x, &x, message, sizeof message)) {
         return run_refuse(problem, request->x, "%s", message);
     }
@@ -248,11 +290,8 @@ bool run_layer(const run_request *request, run_result *result, run_problem *prob
     } else {
         done = run_check_lengths("--lengths", request->lengths, request->num_lengths, x.ndim == 3 ? x.shape[0] : 1,
                    x.shape[x.ndim - 2], problem) &&
-               load_weights(request, x.shape[x.ndim - 1], &weights, problem);
-        if (done) {
-            warn_about_model(&weights.names);
-            done = compute(request, &x, &weights, result, problem);
-        }
+               load_weights(request, x.shape[x.ndim - 1], &weights, problem) &&
+               compute_rotated(request, &x, &weights, result, problem);
     }
     free_weights(&weights);
     npy_free(&x);

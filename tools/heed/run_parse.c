@@ -20,6 +20,17 @@ enum {
     OPT_LENGTHS,
     OPT_LENGTHS_Q,
     OPT_SCALE,
+    OPT_WINDOW,
+    OPT_SOFTCAP,
+    OPT_BIAS,
+    OPT_MASK,
+    OPT_ALIBI,
+    OPT_SINKS,
+    OPT_ROPE,
+    OPT_ROPE_BASE,
+    OPT_ROPE_DIM,
+    OPT_ROPE_SCALING,
+    OPT_ROPE_OFFSET,
     OPT_ISA,
     OPT_THREADS,
     OPT_EXP,
@@ -27,6 +38,9 @@ enum {
     OPT_OUT,
     OPT_LSE,
     OPT_ATTENTION,
+    OPT_EXPECT,
+    OPT_EXPECT_ATTENTION,
+    OPT_TOLERANCE,
     OPT_QUIET,
     OPT_COUNT
 };
@@ -45,6 +59,17 @@ static const option_spec specs[] = {
     [OPT_LENGTHS] = { "lengths", 0, OPTION_VALUE },
     [OPT_LENGTHS_Q] = { "lengths-q", 0, OPTION_VALUE },
     [OPT_SCALE] = { "scale", 0, OPTION_VALUE },
+    [OPT_WINDOW] = { "window", 0, OPTION_VALUE },
+    [OPT_SOFTCAP] = { "softcap", 0, OPTION_VALUE },
+    [OPT_BIAS] = { "bias", 0, OPTION_VALUE },
+    [OPT_MASK] = { "mask", 0, OPTION_VALUE },
+    [OPT_ALIBI] = { "alibi", 0, OPTION_VALUE },
+    [OPT_SINKS] = { "sinks", 0, OPTION_VALUE },
+    [OPT_ROPE] = { "rope", 0, OPTION_VALUE },
+    [OPT_ROPE_BASE] = { "rope-base", 0, OPTION_VALUE },
+    [OPT_ROPE_DIM] = { "rope-dim", 0, OPTION_VALUE },
+    [OPT_ROPE_SCALING] = { "rope-scaling", 0, OPTION_VALUE },
+    [OPT_ROPE_OFFSET] = { "rope-offset", 0, OPTION_VALUE },
     [OPT_ISA] = { "isa", 0, OPTION_VALUE },
     [OPT_THREADS] = { "threads", 0, OPTION_VALUE },
     [OPT_EXP] = { "exp", 0, OPTION_VALUE },
@@ -52,32 +77,17 @@ static const option_spec specs[] = {
     [OPT_OUT] = { "output", 'o', OPTION_VALUE },
     [OPT_LSE] = { "lse", 0, OPTION_VALUE },
     [OPT_ATTENTION] = { "attention", 0, OPTION_VALUE },
+    [OPT_EXPECT] = { "expect", 0, OPTION_VALUE },
+    [OPT_EXPECT_ATTENTION] = { "expect-attention", 0, OPTION_VALUE },
+    [OPT_TOLERANCE] = { "tolerance", 0, OPTION_VALUE },
     [OPT_QUIET] = { "quiet", 0, OPTION_FLAG },
     [OPT_COUNT] = { NULL, 0, OPTION_FLAG },
 };
 
+/* Of a comparison: some 100 times the rounding of a 32-bit float. */
+static const double DEFAULT_TOLERANCE = 1e-5;
+
 _Static_assert((int)OPT_COUNT <= (int)OPTIONS_MAX, "the parser has a place for each option");
-
-/* A word of an option and the number it stands for. */
-typedef struct choice {
-    const char *word;
-    int value;
-} choice;
-
-/* text NULL (the option was not given) leaves *value alone. */
-static bool parse_choice(int option, const char *text, const choice *choices, int *value, char *message, size_t size)
-{
-    char list[128] = "";
-    for (size_t i = 0; text && choices[i].word; i++) {
-        if (strcmp(text, choices[i].word) == 0) {
-            *value = choices[i].value;
-            return true;
-        }
-        size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", choices[i].word);
-    }
-    return !text || complain(message, size, "--%s: '%.64s' is none of %s", specs[option].name, text, list);
-}
 
 static bool parse_modes(const char *const *values, run_request *request, char *message, size_t size)
 {
@@ -89,9 +99,9 @@ static bool parse_modes(const char *const *values, run_request *request, char *m
     int isa = HEED_ISA_AUTO;
     int exponential = HEED_EXP_DEFAULT;
     int layout = HEED_LAYOUT_BHSD;
-    if (!parse_choice(OPT_ISA, values[OPT_ISA], isas, &isa, message, size) ||
-        !parse_choice(OPT_EXP, values[OPT_EXP], exps, &exponential, message, size) ||
-        !parse_choice(OPT_LAYOUT, values[OPT_LAYOUT], layouts, &layout, message, size)) {
+    if (!parse_choice("isa", values[OPT_ISA], isas, &isa, message, size) ||
+        !parse_choice("exp", values[OPT_EXP], exps, &exponential, message, size) ||
+        !parse_choice("layout", values[OPT_LAYOUT], layouts, &layout, message, size)) {
         return false;
     }
     request->options.isa = (heed_isa)isa;
@@ -121,6 +131,49 @@ static bool parse_causal(const char *text, run_request *request, char *message, 
     return complain(message, size, "--causal: '%.64s' is not bottom-right, top-left or a whole number", text);
 }
 
+/* "LEFT,RIGHT". */
+static bool parse_window(const char *text, run_request *request, char *message, size_t size)
+{
+    int32_t *sides = NULL;
+    int64_t count = 0;
+    if (!text) {
+        return true;
+    }
+    if (!parse_integer_list("window", text, -1, INT32_MAX, &sides, &count, message, size)) {
+        return false;
+    }
+    if (count == 2) {
+        request->window_left = sides[0];
+        request->window_right = sides[1];
+    }
+    free(sides);
+    return count == 2 || complain(message, size, "--window: '%.64s' is not LEFT,RIGHT", text);
+}
+
+static bool parse_softcap(const char *text, run_request *request, char *message, size_t size)
+{
+    if (!text) {
+        return true;
+    }
+    return parse_float("softcap", text, &request->softcap, message, size) &&
+           (request->softcap >= 0.0F || complain(message, size, "--softcap: '%.64s' is below 0", text));
+}
+
+static bool parse_tolerance(const char *const *values, run_request *request, char *message, size_t size)
+{
+    const char *text = values[OPT_TOLERANCE];
+    if (text && !request->expect && !request->expect_attention) {
+        return complain(message, size, "--tolerance: needs --expect or --expect-attention");
+    }
+    return !text || parse_double("tolerance", text, 0.0, 1e300, &request->tolerance, message, size);
+}
+
+static bool parse_rope(const char *const *values, run_request *request, char *message, size_t size)
+{
+    return run_rope_parse(values[OPT_ROPE], values[OPT_ROPE_BASE], values[OPT_ROPE_DIM], values[OPT_ROPE_SCALING],
+        values[OPT_ROPE_OFFSET], &request->rope, message, size);
+}
+
 /* An option's number; text NULL leaves *value alone. */
 static bool parse_count(
     int option, const char *text, int64_t low, int64_t high, int64_t *value, char *message, size_t size)
@@ -136,7 +189,9 @@ static bool parse_numbers(const char *const *values, run_request *request, char 
         !parse_count(OPT_HEADS, values[OPT_HEADS], 1, INT32_MAX, &request->heads, message, size) ||
         !parse_count(OPT_KV_HEADS, values[OPT_KV_HEADS], 1, INT32_MAX, &request->kv_heads, message, size) ||
         !parse_count(OPT_THREADS, values[OPT_THREADS], 1, THREADS_MAX, &threads, message, size) ||
-        !parse_causal(values[OPT_CAUSAL], request, message, size)) {
+        !parse_causal(values[OPT_CAUSAL], request, message, size) ||
+        !parse_window(values[OPT_WINDOW], request, message, size) ||
+        !parse_softcap(values[OPT_SOFTCAP], request, message, size)) {
         return false;
     }
     request->options.num_threads = (int32_t)threads;
@@ -154,8 +209,10 @@ static bool parse_numbers(const char *const *values, run_request *request, char 
 /* The options of one way to run; the other way's are refused rather than ignored. */
 static bool check_ways(const char *const *values, char *message, size_t size)
 {
-    static const int ready[] = { OPT_Q, OPT_K, OPT_V, OPT_LAYOUT, OPT_LENGTHS_Q };
-    static const int model[] = { OPT_X, OPT_WEIGHTS, OPT_HEADS, OPT_KV_HEADS, OPT_LAYER, OPT_NAMES };
+    static const int ready[] = { OPT_Q, OPT_K, OPT_V, OPT_LAYOUT, OPT_LENGTHS_Q, OPT_BIAS, OPT_MASK, OPT_ALIBI,
+        OPT_SINKS };
+    static const int model[] = { OPT_X, OPT_WEIGHTS, OPT_HEADS, OPT_KV_HEADS, OPT_LAYER, OPT_NAMES, OPT_ROPE,
+        OPT_ROPE_BASE, OPT_ROPE_DIM, OPT_ROPE_SCALING, OPT_ROPE_OFFSET };
     bool layer = values[OPT_X] || values[OPT_WEIGHTS];
     const int *needed = layer ? model : ready;
     const int *foreign = layer ? ready : model;
@@ -173,8 +230,9 @@ static bool check_ways(const char *const *values, char *message, size_t size)
                 specs[needed[i]].name);
         }
     }
-    return values[OPT_OUT] || values[OPT_LSE] || values[OPT_ATTENTION] ||
-           complain(message, size, "-o: nothing to write: give -o, --lse or --attention");
+    return values[OPT_OUT] || values[OPT_LSE] || values[OPT_ATTENTION] || values[OPT_EXPECT] ||
+           values[OPT_EXPECT_ATTENTION] ||
+           complain(message, size, "-o: nothing to write: give -o, --lse, --attention or --expect");
 }
 
 static void take_texts(const char *const *values, run_request *request)
@@ -188,6 +246,13 @@ static void take_texts(const char *const *values, run_request *request)
     request->out = values[OPT_OUT];
     request->lse = values[OPT_LSE];
     request->attention = values[OPT_ATTENTION];
+    request->bias = values[OPT_BIAS];
+    request->mask = values[OPT_MASK];
+    request->alibi = values[OPT_ALIBI];
+    request->sinks = values[OPT_SINKS];
+    request->expect = values[OPT_EXPECT];
+    request->expect_attention = values[OPT_EXPECT_ATTENTION];
+    request->wants_weights = request->attention || request->expect_attention;
     request->quiet = values[OPT_QUIET] != NULL;
 }
 
@@ -198,6 +263,8 @@ bool run_parse(int argc, char **argv, run_request *request, int *exit_code)
     heed_options options = HEED_OPTIONS_INIT;
     memset(request, 0, sizeof *request);
     request->layer = -1;
+    request->window_left = request->window_right = -1;
+    request->tolerance = DEFAULT_TOLERANCE;
     request->options = options;
     if (!arguments_parse(argc, argv, specs, 0, &parsed, exit_code)) {
         return false;
@@ -205,7 +272,9 @@ bool run_parse(int argc, char **argv, run_request *request, int *exit_code)
     take_texts(parsed.values, request);
     if (!check_ways(parsed.values, message, sizeof message) ||
         !parse_modes(parsed.values, request, message, sizeof message) ||
-        !parse_numbers(parsed.values, request, message, sizeof message)) {
+        !parse_numbers(parsed.values, request, message, sizeof message) ||
+        !parse_tolerance(parsed.values, request, message, sizeof message) ||
+        !parse_rope(parsed.values, request, message, sizeof message)) {
         *exit_code = fail("run", NULL, "%s", message);
         return false;
     }
