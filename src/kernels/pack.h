@@ -44,7 +44,10 @@ static void HEED_FN(pack_k)(float *panels, const float *k, ptrdiff_t ldk, size_t
 
 static int HEED_FN(pack_v)(float *panels, const float *v, ptrdiff_t ldv, size_t n, size_t d)
 {
-    vf probe = vf_zero(); /* 0 * x + 0 is 0 for finite x only */
+    vf probe[TILE_V]; /* 0 * x + 0 is 0 for finite x only */
+    UNROLL
+    for (int g = 0; g < TILE_V; g++)
+        probe[g] = vf_zero();
     for (size_t j = 0; j < n; j++) {
         const float *row = v + (ptrdiff_t)j * ldv;
         for (size_t c = 0; c < d; c += NR) {
@@ -54,17 +57,15 @@ static int HEED_FN(pack_v)(float *panels, const float *v, ptrdiff_t ldv, size_t 
                 const size_t first = c + (size_t)g * VEC_LANES;
                 const size_t cols = pack_left(d, first);
                 const vf x = cols == VEC_LANES ? vf_load(row + first) : cols ? vf_load_n(row + first, cols) : vf_zero();
-                probe = vf_fma(x, vf_zero(), probe);
+                probe[g] = vf_fma(x, vf_zero(), probe[g]);
                 vf_store(to + g * VEC_LANES, x);
             }
         }
     }
-    float lanes[VEC_LANES];
-    vf_store(lanes, probe);
-    for (int i = 0; i < VEC_LANES; i++)
-        if (!(lanes[i] == 0.0f))
-            return 0;
-    return 1;
+    UNROLL
+    for (int g = 1; g < TILE_V; g++)
+        probe[0] = vf_add(probe[0], probe[g]);
+    return vf_reduce_add(probe[0]) == 0.0f;
 }
 
 #endif
