@@ -4,7 +4,7 @@
 need_packages() {
     missing=
     for package in "$@"; do
-        dpkg -s "$package" >/dev/null 2>&1 || missing="$missing $package"
+        dpkg-query -W -f='${Status}\n' "$package" 2>/dev/null | grep -q "install ok installed" || missing="$missing $package"
     done
     [ -n "$missing" ] || return 0
     if ! command -v apt-get >/dev/null 2>&1; then

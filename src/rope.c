@@ -94,8 +94,8 @@ static heed_status check_scaling(const heed_rope_desc *d, heed_error *error)
         return heed_fail(error, HEED_ERROR_INVALID, "scaling is %d, not a value of heed_rope_scaling", (int)d->scaling);
     if (d->scaling == HEED_ROPE_PLAIN)
         return HEED_OK;
-    if (!(d->factor > 0.0) || !isfinite(d->factor))
-        return heed_fail(error, HEED_ERROR_INVALID, "factor is %f, must be finite and above 0", d->factor);
+    if (!(d->factor >= 1.0) || !isfinite(d->factor))
+        return heed_fail(error, HEED_ERROR_INVALID, "factor is %f, must be finite and at least 1", d->factor);
     if (d->scaling != HEED_ROPE_LINEAR && d->original_positions < 1)
         return heed_fail(error, HEED_ERROR_INVALID, "original_positions is %lld, must be at least 1",
             (long long)d->original_positions);

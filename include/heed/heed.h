@@ -303,7 +303,7 @@ typedef struct heed_rope_desc {
     int64_t dim; /* rotated elements of a head, even, >= 2 */
     double base; /* 0 means 10000 */
     heed_rope_scaling scaling;
-    double factor;                            /* > 0 unless plain */
+    double factor;                            /* >= 1 unless plain */
     double low_freq_factor, high_freq_factor; /* llama3: 1 and 4 in the models */
     double beta_slow, beta_fast;              /* yarn; 0 means 1 and 32 */
     double attention_factor;                  /* yarn */
