@@ -1,0 +1,20 @@
+/* What is known of a shape without measuring it.
+ * May know: names of kinds.  Must not know: how the work is done or measured. */
+#include "shape.h"
+
+const char *shape_kind_name(shape_kind kind)
+{
+    static const char *const names[SHAPE_KINDS] = { "attention", "linear", "layer", "softmax", "exp", "pack_k",
+        "pack_v", "qk_tile", "softmax_tile", "pv_tile", "gemm_tile" };
+    return names[kind];
+}
+
+double shape_visible(const bench_shape *shape)
+{
+    const int64_t q = shape->field[SHAPE_SEQ_Q], kv = shape->field[SHAPE_SEQ_KV];
+    if (!shape->field[SHAPE_CAUSAL])
+        return (double)q * (double)kv;
+    /* Query i sees min(kv, i + kv - q + 1) keys; with more queries than keys the first q - kv see none. */
+    const double most = (double)kv, least = q > kv ? 1.0 : (double)(kv - q + 1), rows = most - least + 1.0;
+    return 0.5 * rows * (least + most);
+}

@@ -1,0 +1,57 @@
+/* A shape: the kind of work and its sizes.  What shapes.txt holds a list of.
+ * May know: names of kinds and fields, their limits.  Must not know: how the work is done or measured. */
+#ifndef HEED_BENCH_SHAPE_H
+#define HEED_BENCH_SHAPE_H
+
+#include <stdint.h>
+
+typedef enum shape_kind {
+    SHAPE_ATTENTION,
+    SHAPE_LINEAR,
+    SHAPE_LAYER,
+    SHAPE_SOFTMAX,
+    SHAPE_EXP,
+    SHAPE_PACK_K,
+    SHAPE_PACK_V,
+    SHAPE_QK_TILE,
+    SHAPE_SOFTMAX_TILE,
+    SHAPE_PV_TILE,
+    SHAPE_GEMM_TILE,
+    SHAPE_KINDS
+} shape_kind;
+
+typedef enum shape_field {
+    SHAPE_BATCH,
+    SHAPE_HEADS,
+    SHAPE_KV_HEADS,
+    SHAPE_SEQ, /* both of the next two */
+    SHAPE_SEQ_Q,
+    SHAPE_SEQ_KV,
+    SHAPE_DIM,
+    SHAPE_DIM_V,
+    SHAPE_CAUSAL,
+    SHAPE_EXP_KIND, /* a heed_exp */
+    SHAPE_STREAM,   /* 1: keys and values, or weights, come from memory at every call, never from a cache */
+    SHAPE_MODEL,
+    SHAPE_ROWS,
+    SHAPE_IN,
+    SHAPE_OUT,
+    SHAPE_COLS,
+    SHAPE_FIELDS
+} shape_field;
+
+enum { SHAPE_NAME_SIZE = 64 };
+
+/* Fields that the kind does not have are 0; all others are given or have taken their default. */
+typedef struct bench_shape {
+    shape_kind kind;
+    char name[SHAPE_NAME_SIZE];
+    int64_t field[SHAPE_FIELDS];
+} bench_shape;
+
+const char *shape_kind_name(shape_kind kind);
+
+/* Query-key pairs that see each other under the shape's causal rule, of one head of one batch entry. */
+double shape_visible(const bench_shape *shape);
+
+#endif
