@@ -159,13 +159,21 @@ static float *weights_of(const task *t, size_t i)
 static void task_gather(task *t)
 {
     const heed_plan *p = t->run->plan;
-    const heed_attention *a = &p->attention;
-    const size_t d = (size_t)a->head_dim, padded = heed_round_up(t->m, HEED_LANES);
-    for (size_t i = 0; i < t->m; i++)
-        memcpy(t->q + i * d,
-            t->run->tensors->q +
-                row_offset(p, &a->strides_q, t->seq.batch, query_head(t, i), t->seq.first_q + query_position(t, i)),
+    const heed_strides *s = &p->attention.strides_q;
+    const size_t d = (size_t)p->attention.head_dim;
+    for (size_t i = 0; i < t->m; i++) {
+        const int64_t row = t->seq.first_q + query_position(t, i);
+        memcpy(t->q + i * d, t->run->tensors->q + row_offset(p, s, t->seq.batch, query_head(t, i), row),
             d * sizeof(float));
+    }
+}
+
+/* Nothing seen yet. */
+static void task_reset(task *t)
+{
+    const heed_plan *p = t->run->plan;
+    const heed_attention *a = &p->attention;
+    const size_t padded = heed_round_up(t->m, HEED_LANES);
     for (size_t i = 0; i < padded; i++) {
         t->state.max[i] = t->state.block_max[i] = -INFINITY;
         t->state.sum[i] = t->state.block_sum[i] = 0.0f;
@@ -316,8 +324,10 @@ void heed_query_task(void *argument, int64_t index, int32_t worker)
     task_clear_weights(&t);
     if (t.m == 0)
         return;
-    task_gather(&t);
+    task_reset(&t);
     const heed_span seen = blocks_seen(&t.seq, query_position(&t, 0), query_position(&t, t.m - 1));
+    if (seen.lo < seen.hi)
+        task_gather(&t);
     for (int64_t block = seen.lo; block < seen.hi; block++)
         if (task_ranges(&t, block))
             task_block(&t, block);

@@ -8,7 +8,7 @@
  * operations. */
 #include "check.h"
 #include "command.h"
-#include "npy_header.h"
+#include "npy.h"
 #include "safetensors.h"
 
 #include <math.h>
@@ -35,22 +35,25 @@ static void data_path(char *path, size_t size, const char *file)
     require(length > 0 && (size_t)length < size, file, "the path is too long");
 }
 
-/* count little-endian values of 4 or 8 bytes as they are. */
-static void *load_npy(const char *file, int64_t count, element_type type)
+/* The file's values as doubles or floats, to be freed by the caller. */
+static npy_array load_npy(const char *file, int64_t count, npy_kind kind)
 {
-    char path[1024], message[MESSAGE_SIZE] = "not of the expected type and size";
+    char path[1024], message[MESSAGE_SIZE] = "";
     data_path(path, sizeof path, file);
-    source input;
-    npy_header header;
-    require(source_open(&input, path, message, sizeof message), file, message);
-    require(npy_read_header(&input, &header, message, sizeof message), file, message);
-    int64_t have = 0, bytes = count * element_size(type);
-    bool fits = checked_product(header.ndim, header.shape, &have) && have == count && header.type == type;
-    require(fits && !header.big_endian && !header.fortran_order, file, "not of the expected type and size");
-    void *values = check_malloc((size_t)bytes);
-    require(source_read(&input, header.data_offset, values, bytes, message, sizeof message), file, message);
-    source_close(&input);
-    return values;
+    npy_array array;
+    require(npy_read_as(path, kind, &array, message, sizeof message), file, message);
+    require(npy_count(&array) == count, file, "not of the expected size");
+    return array;
+}
+
+static float *load_floats(const char *file, int64_t count)
+{
+    return load_npy(file, count, NPY_FLOATS).data;
+}
+
+static double *load_doubles(const char *file, int64_t count)
+{
+    return load_npy(file, count, NPY_DOUBLES).doubles;
 }
 
 static float *load_tensor(const char *name, int64_t count)
@@ -124,9 +127,9 @@ static void test_layer(void)
     heed_layer_desc desc = HEED_LAYER_DESC_INIT;
     float *parts[NUM_PARTS];
     load_layer(&desc, parts);
-    float *hidden = load_npy("hidden.npy", OUT, ELEMENT_F32);
-    double *expected = load_npy("expected.npy", OUT, ELEMENT_F64);
-    double *expected_weights = load_npy("expected-weights.npy", WEIGHTS, ELEMENT_F64);
+    float *hidden = load_floats("hidden.npy", OUT);
+    double *expected = load_doubles("expected.npy", OUT);
+    double *expected_weights = load_doubles("expected-weights.npy", WEIGHTS);
 
     heed_isa list[CHECK_MAX_BACKENDS];
     size_t count = check_backends(list);
@@ -178,10 +181,10 @@ static void run_cats(const float *q, const float *k, const float *v, const doubl
 
 static void test_cats(void)
 {
-    float *q = load_npy("cats/q.npy", 6, ELEMENT_F32), *k = load_npy("cats/k.npy", 6, ELEMENT_F32);
-    float *v = load_npy("cats/v.npy", 6, ELEMENT_F32);
-    double *weights = load_npy("cats/expected-weights.npy", 9, ELEMENT_F64);
-    double *out = load_npy("cats/expected.npy", 6, ELEMENT_F64);
+    float *q = load_floats("cats/q.npy", 6), *k = load_floats("cats/k.npy", 6);
+    float *v = load_floats("cats/v.npy", 6);
+    double *weights = load_doubles("cats/expected-weights.npy", 9);
+    double *out = load_doubles("cats/expected.npy", 6);
     heed_isa list[CHECK_MAX_BACKENDS];
     size_t count = check_backends(list);
     for (size_t b = 0; b < count; b++) {
