@@ -3,6 +3,8 @@
 #ifndef HEED_ERROR_H
 #define HEED_ERROR_H
 
+#include "ieee.h"
+
 #include "heed/heed.h"
 
 /* Writes the message, if wanted, and returns status. */

@@ -3,6 +3,8 @@
 #ifndef HEED_LOG_H
 #define HEED_LOG_H
 
+#include "ieee.h"
+
 /* log(x) for a finite x > 0, within some 1e-15 of its value. */
 double heed_log(double x);
 

@@ -3,6 +3,8 @@
 #ifndef HEED_PARALLEL_H
 #define HEED_PARALLEL_H
 
+#include "ieee.h"
+
 #include "heed/heed.h"
 
 typedef struct heed_threads {

@@ -4,6 +4,8 @@
 #ifndef HEED_KERNELS_COMMON_H
 #define HEED_KERNELS_COMMON_H
 
+#include "../ieee.h"
+
 #define INLINE static inline __attribute__((always_inline))
 /* A register tile has no vector register to spare: apart from its caller, nothing else can be live across its loop. */
 #define NOINLINE static __attribute__((noinline))
@@ -22,10 +24,5 @@
 #define HEED_PASTE2(name, isa) name##_##isa
 #define HEED_PASTE(name, isa) HEED_PASTE2(name, isa)
 #define HEED_FN(name) HEED_PASTE(name, HEED_ISA_SUFFIX)
-
-/* Rule out the flags that would break the bit contract without a word. */
-#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0)
-#error "heed's kernels need IEEE arithmetic: build without -ffast-math, -Ofast and -ffinite-math-only"
-#endif
 
 #endif

@@ -21,8 +21,9 @@ static const float EXP_C4 = 0x1.5558f8p-5f;
 static const float EXP_C5 = 0x1.123b02p-7f;
 static const float EXP_C6 = 0x1.6a2256p-10f;
 
-/* Vectors worked on at once, as many as the registers hold. */
-enum { EXP_CHUNK = VEC_REGISTERS >= 32 ? 4 : 2 };
+/* Vectors worked on at once, as many as the registers hold: each takes four, and the constants ten unless, as in AVX-512, the
+ * instructions broadcast them from memory. */
+enum { EXP_CHUNK = VEC_REGISTERS >= 32 && VEC_LANES >= 16 ? 4 : 2 };
 
 /* One step of Horner's rule. */
 INLINE void exp_horner(const int n, vf *p, const vf *r, float c)

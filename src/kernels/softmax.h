@@ -10,6 +10,11 @@
 enum { VECS = HEED_LANES / VEC_LANES };
 
 /* -inf (nothing visible, or only scores of -inf) must not be subtracted from -inf. */
+INLINE float softmax_shift1(float max)
+{
+    return max < -0x1.fffffep127f ? 0.0f : max;
+}
+
 INLINE vf softmax_shift(vf max)
 {
     return vf_zero_below(max, -0x1.fffffep127f, max);
@@ -73,14 +78,41 @@ INLINE void softmax_exp_vectors(const int kind, const int vecs, float *y, const 
 }
 
 /* y = exp(x - shift), added to the lanes; n a multiple of HEED_LANES. */
-INLINE void softmax_exp(const int kind, float *y, const float *x, size_t n, vf shift, vf sums[VECS])
+INLINE void softmax_exp(const int kind, float *y, const float *x, size_t n, float shift_by, vf *sums_kept)
 {
+    const vf shift = vf_set1(shift_by);
+    vf sums[VECS];
+    UNROLL
+    for (int w = 0; w < VECS; w++)
+        sums[w] = sums_kept[w];
     enum { WIDE = (int)VECS > (int)EXP_CHUNK ? (int)VECS : (int)EXP_CHUNK };
     size_t j = 0;
     for (; j + WIDE * VEC_LANES <= n; j += WIDE * VEC_LANES)
         softmax_exp_vectors(kind, WIDE, y + j, x + j, shift, sums);
     for (; (int)WIDE > (int)VECS && j < n; j += HEED_LANES)
         softmax_exp_vectors(kind, VECS, y + j, x + j, shift, sums);
+    UNROLL
+    for (int w = 0; w < VECS; w++)
+        sums_kept[w] = sums[w];
+}
+
+/* Functions of their own, because the loop needs all registers of AVX2. */
+NOINLINE void HEED_FN(softmax_exp_builtin)(float *y, const float *x, size_t n, float shift, vf *sums)
+{
+    softmax_exp(HEED_KERNEL_BUILTIN, y, x, n, shift, sums);
+}
+
+NOINLINE void HEED_FN(softmax_exp_sleef)(float *y, const float *x, size_t n, float shift, vf *sums)
+{
+    softmax_exp(HEED_KERNEL_SLEEF, y, x, n, shift, sums);
+}
+
+INLINE void softmax_exp_kind(const int kind, float *y, const float *x, size_t n, float shift, vf *sums)
+{
+    if (kind == HEED_KERNEL_SLEEF)
+        HEED_FN(softmax_exp_sleef)(y, x, n, shift, sums);
+    else
+        HEED_FN(softmax_exp_builtin)(y, x, n, shift, sums);
 }
 
 INLINE void softmax_fill(float *x, size_t lo, size_t hi, float value)
@@ -120,7 +152,7 @@ INLINE float softmax_block_exp(const int kind, float *s, heed_range visible, hee
     UNROLL
     for (int w = 0; w < VECS; w++)
         sums[w] = vf_zero();
-    softmax_exp(kind, s + groups.lo, s + groups.lo, (size_t)(groups.hi - groups.lo), softmax_shift(vf_set1(max)), sums);
+    softmax_exp_kind(kind, s + groups.lo, s + groups.lo, (size_t)(groups.hi - groups.lo), softmax_shift1(max), sums);
     softmax_fill(s, (size_t)read.lo, (size_t)visible.lo, -0.0f);
     softmax_fill(s, (size_t)visible.hi, (size_t)read.hi, -0.0f);
     return softmax_reduce_add(sums);
@@ -231,13 +263,13 @@ INLINE void softmax_row(const int kind, float *y, const float *x, size_t n)
     for (size_t j = 0; j < HEED_LANES; j++)
         tail[j] = whole + j < n ? x[whole + j] : -INFINITY;
     const float tail_max = softmax_max(tail, HEED_LANES), whole_max = softmax_max(x, whole);
-    const vf shift = softmax_shift(vf_set1(tail_max > whole_max ? tail_max : whole_max));
+    const float shift = softmax_shift1(tail_max > whole_max ? tail_max : whole_max);
     vf sums[VECS];
     UNROLL
     for (int w = 0; w < VECS; w++)
         sums[w] = vf_zero();
-    softmax_exp(kind, y, x, whole, shift, sums);
-    softmax_exp(kind, tail, tail, HEED_LANES, shift, sums);
+    softmax_exp_kind(kind, y, x, whole, shift, sums);
+    softmax_exp_kind(kind, tail, tail, HEED_LANES, shift, sums);
     for (size_t j = whole; j < n; j++)
         y[j] = tail[j - whole];
     softmax_divide(y, y, n, softmax_reduce_add(sums));

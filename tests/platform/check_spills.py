@@ -13,7 +13,7 @@ import tempfile
 import disassembly
 
 TILES = ("tile_qk", "tile_pv", "tile_gemm")
-EXPS = ("softmax_tile_builtin", "softmax_row_builtin")
+EXPS = ("softmax_exp_builtin",)
 EXP_PRODUCTS = 9  # fused multiply-adds of one built-in exp
 COMMON = ["-std=c11", "-fPIC", "-fvisibility=hidden", "-DNDEBUG", "-DHEED_BUILDING"]
 
@@ -44,11 +44,17 @@ def product_loops(functions, name):
                     yield function, loop, len(sums), len(set(sums))
 
 
-def stack_problems(functions, name):
+def only_reads_constants(function, accesses):
+    """x86 has no room for an exp's ten constants: reading them from the stack costs what reading them from where the
+    compiler keeps constants costs.  What is written in the loop, in it or for the next round, is a spill."""
+    return function.machine is disassembly.X86 and not any("(" in access.operands[-1] for access in accesses)
+
+
+def stack_problems(functions, name, constants_may_be_read=False):
     problems = []
     for function, loop, _, _ in product_loops(functions, name):
         accesses = function.vector_stack_accesses(loop)
-        if accesses:
+        if accesses and not (constants_may_be_read and only_reads_constants(function, accesses)):
             code = sum(len(function.blocks[b].instructions) for b in loop)
             lines = ["%s+%#x: %d accesses to the stack in a loop of %d instructions" % (
                 function.name, function.blocks[loop[0]].instructions[0].address -
@@ -81,7 +87,7 @@ def judge(functions, backend, geometry):
         problems += tile_problems(functions, name, geometry) + stack_problems(functions, name)
     for exp in EXPS:
         name = "%s_%s" % (exp, backend)
-        problems += exp_problems(functions, name) + stack_problems(functions, name)
+        problems += exp_problems(functions, name) + stack_problems(functions, name, constants_may_be_read=True)
     return problems
 
 

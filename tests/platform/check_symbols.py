@@ -78,7 +78,7 @@ def check_object(tools, path, label):
 def wide_instructions(tools, path):
     found = []
     for line in run(tools.objdump, "-d", "--no-show-raw-insn", "-w", path).splitlines():
-        match = re.match(r"^ *[0-9a-f]+:\t(\S+)\s*(.*)$", line)
+        match = re.match(r"^ *[0-9a-f]+:\s+(\S+)\s*(.*)$", line)
         if match:
             name = match.group(1)
             vex = name.startswith("v") and name not in V_WITHOUT_VEX

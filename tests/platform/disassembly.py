@@ -5,8 +5,8 @@ import re
 import subprocess
 
 FUNCTION = re.compile(r"^[0-9a-f]+ <(.+)>:$")
-INSTRUCTION = re.compile(r"^ *([0-9a-f]+):\t(\S+)\s*(.*)$")
-JUMP_TARGET = re.compile(r"(?:^|\s|,)([0-9a-f]+) <[^>]*>$")
+INSTRUCTION = re.compile(r"^ *([0-9a-f]+):\s+(\S+)\s*(.*)$")
+JUMP_TARGET = re.compile(r"(?:^|\s|,)(?:0x)?([0-9a-f]+) <[^>]*>$")
 PREFIXES = {"bnd", "notrack", "rep", "repz", "repnz", "lock", "data16", "rex", "cs", "ds", "es"}
 
 
@@ -286,7 +286,7 @@ class Function:
 
 
 def parse(text):
-    """The functions of a listing of `objdump -d --no-show-raw-insn -w`."""
+    """The functions of a listing of `objdump -d --no-show-raw-insn -w`, GNU's or LLVM's."""
     header = re.search(r"file format (\S+)", text)
     if not header:
         raise ValueError("no listing of objdump: it names no file format")
