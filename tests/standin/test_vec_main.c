@@ -1,0 +1,19 @@
+/* Runs the tests of one vec.h where the CPU can; elsewhere the test is skipped, by exit code 77.
+ * May know: src/backend.h for the CPU's features, vec_suite.h.
+ * Must not know: vectors; compiled without instruction-set flags. */
+#include "backend.h"
+#include "vec_suite.h"
+
+#include <stdio.h>
+
+int main(int argc, char **argv)
+{
+    const vec_suite *suite = &vec_under_test;
+    if ((heed_cpu() & suite->requires_cpu) != suite->requires_cpu) {
+        printf("SKIPPED: this CPU has not what %s requires\n", suite->name);
+        return 77;
+    }
+    const int sleef = (heed_cpu() & suite->sleef_requires_cpu) == suite->sleef_requires_cpu;
+    printf("vec.h of %s%s\n", suite->name, suite->sleef && !sleef ? "; this CPU cannot run SLEEF's functions" : "");
+    return check_main(argc, argv, suite->tests, suite->count - (sleef ? 0 : suite->sleef));
+}

@@ -1,0 +1,139 @@
+/* The vector layer for SVE with vectors of 256 bits; what each function must do is in src/kernels/vec.md.
+ * May know: SVE intrinsics.  Must not know: an algorithm.
+ * Registers: 32.  5 x 4 accumulators + 4 of B + 1 broadcast of A = 25. */
+#ifndef HEED_VEC_H
+#define HEED_VEC_H
+
+#if !defined(__ARM_FEATURE_SVE_BITS) || __ARM_FEATURE_SVE_BITS != 256
+#error "compile sve256 with -march=armv8.2-a+sve -msve-vector-bits=256"
+#endif
+
+#include "../../src/kernels/common.h"
+
+#include <arm_sve.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#ifdef HEED_WITH_SLEEF
+#include <sleef.h>
+#endif
+
+#define HEED_ISA_SUFFIX sve256
+#ifndef VEC_ISA
+#define VEC_ISA HEED_ISA_SVE256
+#endif
+enum {
+    VEC_LANES = 8,
+    VEC_REGISTERS = 32,
+    TILE_M = 5,
+    TILE_V = 4,
+    VEC_REQUIRES = HEED_CPU_NEON | HEED_CPU_SVE,
+    VEC_SLEEF_REQUIRES = VEC_REQUIRES
+};
+
+/* Only the form of fixed length can be an element of an array. */
+typedef svfloat32_t vf __attribute__((arm_sve_vector_bits(256)));
+
+INLINE vf vf_zero(void)
+{
+    return svdup_n_f32(0.0f);
+}
+INLINE vf vf_set1(float x)
+{
+    return svdup_n_f32(x);
+}
+INLINE vf vf_load(const float *p)
+{
+    return svld1_f32(svptrue_b32(), p);
+}
+INLINE void vf_store(float *p, vf a)
+{
+    svst1_f32(svptrue_b32(), p, a);
+}
+INLINE vf vf_load_n(const float *p, size_t n)
+{
+    return svld1_f32(svwhilelt_b32_u64(0, n), p);
+}
+INLINE void vf_store_n(float *p, vf a, size_t n)
+{
+    svst1_f32(svwhilelt_b32_u64(0, n), p, a);
+}
+INLINE vf vf_add(vf a, vf b)
+{
+    return svadd_f32_x(svptrue_b32(), a, b);
+}
+INLINE vf vf_sub(vf a, vf b)
+{
+    return svsub_f32_x(svptrue_b32(), a, b);
+}
+INLINE vf vf_mul(vf a, vf b)
+{
+    return svmul_f32_x(svptrue_b32(), a, b);
+}
+INLINE vf vf_div(vf a, vf b)
+{
+    return svdiv_f32_x(svptrue_b32(), a, b);
+}
+INLINE vf vf_fma(vf a, vf b, vf c)
+{
+    return svmla_f32_x(svptrue_b32(), c, a, b);
+}
+INLINE vf vf_max(vf a, vf b)
+{
+    return svsel_f32(
+        svcmpgt_f32(svptrue_b32(), a, b), a, b); /* fmax would propagate NaN, fmaxnm drop it from either side */
+}
+INLINE vf vf_select_below(vf x, float bound, vf a, vf b)
+{
+    return svsel_f32(svcmplt_n_f32(svptrue_b32(), x, bound), a, b);
+}
+INLINE vf vf_zero_below(vf x, float bound, vf y)
+{
+    return vf_select_below(x, bound, vf_zero(), y);
+}
+INLINE vf vf_hide(vf s, const uint8_t *visible)
+{
+    const svbool_t hidden = svcmpeq_n_u32(svptrue_b32(), svld1ub_u32(svptrue_b32(), visible), 0);
+    return svsel_f32(hidden, svdup_n_f32(-INFINITY), s);
+}
+INLINE vf vf_bits_shl23(vf a)
+{
+    return svreinterpret_f32_u32(svlsl_n_u32_x(svptrue_b32(), svreinterpret_u32_f32(a), 23));
+}
+INLINE float vf_reduce_add(vf a)
+{
+    a = vf_add(a, svext_f32(a, a, 4));
+    a = vf_add(a, svext_f32(a, a, 2));
+    a = vf_add(a, svext_f32(a, a, 1));
+    return svlasta_f32(svpfalse_b(), a); /* after no active lane comes the first */
+}
+INLINE float vf_reduce_max(vf a)
+{
+    return svmaxv_f32(svptrue_b32(), a); /* never sees a NaN: vf_max from -inf has dropped them */
+}
+
+/* 8 x 8: dealing the rows of the lower and the upper half alternately, three times. */
+INLINE void vf_transpose(vf r[VEC_LANES])
+{
+    vf t[8];
+    UNROLL
+    for (int round = 0; round < 3; round++) {
+        UNROLL
+        for (int i = 0; i < 4; i++) {
+            t[2 * i] = svzip1_f32(r[i], r[i + 4]);
+            t[2 * i + 1] = svzip2_f32(r[i], r[i + 4]);
+        }
+        UNROLL
+        for (int i = 0; i < 8; i++)
+            r[i] = t[i];
+    }
+}
+
+#ifdef HEED_WITH_SLEEF
+INLINE vf vf_exp_sleef(vf x)
+{
+    return Sleef_finz_expfx_u10sve(x);
+}
+#endif
+
+#endif
