@@ -78,7 +78,8 @@ typedef struct heed_backend {
      * finite v its product changes nothing, otherwise it is left out.  ldo >= d rounded up to nr. */
     void (*pv_tile)(float *o, size_t ldo, const float *p, size_t ldp, const float *panels, const heed_range *rows,
         size_t m, size_t n, size_t d, int v_is_finite, const float *keep, const float *add);
-    /* out[c] = o[c] * keep / sum for c < d; a sum of 0 divides by 1.  Never writes -0. */
+    /* out[c] = o[c] * keep / sum for c < d; a sum of 0 divides by 1.  Never writes -0.  o is a row of pv_tile's, readable
+     * to d rounded up to nr. */
     void (*finish_row)(float *out, const float *o, float keep, float sum, size_t d);
     /* w[j] (a score) becomes exp(w - max) / sum for j < n; exactly 0 where the score is -inf. */
     void (*weights_row[HEED_EXP_KINDS])(float *w, size_t n, float max, float sum);
