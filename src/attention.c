@@ -79,15 +79,8 @@ static int pack_block(
 /* Blocks of keys that queries first .. last of a sequence see between them; others are not read. */
 static heed_span blocks_seen(const heed_sequence *s, int64_t first, int64_t last)
 {
-    heed_span blocks = { 0, 0 };
-    while (first <= last && heed_visible(s, first).hi == 0) /* rows before the first key, or an empty window */
-        first++;
-    while (first <= last && heed_visible(s, last).hi == 0)
-        last--;
-    if (first <= last) {
-        blocks.lo = heed_visible(s, first).lo / HEED_BLOCK_KV;
-        blocks.hi = (heed_visible(s, last).hi - 1) / HEED_BLOCK_KV + 1;
-    }
+    const heed_span keys = heed_visible_to(s, first, last);
+    const heed_span blocks = { keys.lo / HEED_BLOCK_KV, (keys.hi + HEED_BLOCK_KV - 1) / HEED_BLOCK_KV };
     return blocks;
 }
 
@@ -100,7 +93,7 @@ void heed_pack_task(void *argument, int64_t index, int32_t worker)
     const int64_t head = r->first_head + wave_head;
     const heed_sequence s = heed_sequence_of(p, r->tensors, head / p->attention.num_kv_heads);
     const heed_span seen = blocks_seen(&s, 0, p->attention.seq_len_q - 1);
-    if (block >= seen.lo && block < seen.hi)
+    if (block >= seen.lo && block < seen.hi && heed_mask_needs_block(p, r->tensors, &s, block))
         *shared_finite(r, wave_head, block) = (char)pack_block(r, &s, head % p->attention.num_kv_heads, block,
             shared_keys(r, wave_head, block), shared_values(r, wave_head, block));
 }

@@ -4,6 +4,7 @@
  * its ends, so that a window given as a mask skips the same tiles, and hide what is left one by one. */
 #include "mask.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -60,6 +61,20 @@ heed_span heed_visible(const heed_sequence *s, int64_t i)
     return span;
 }
 
+heed_span heed_visible_to(const heed_sequence *s, int64_t first, int64_t last)
+{
+    heed_span all = { 0, 0 };
+    while (first <= last && heed_visible(s, first).hi == 0) /* rows before the first key, or an empty window */
+        first++;
+    while (first <= last && heed_visible(s, last).hi == 0)
+        last--;
+    if (first <= last) {
+        all.lo = heed_visible(s, first).lo;
+        all.hi = heed_visible(s, last).hi;
+    }
+    return all;
+}
+
 int heed_mask_scores(const heed_plan *plan, const heed_tensors *t)
 {
     return plan->attention.softcap != 0.0f || t->alibi_slopes || t->bias || t->mask || t->block_mask;
@@ -84,6 +99,23 @@ static const uint8_t *block_row(const heed_plan *plan, const heed_tensors *t, in
     const heed_attention *a = &plan->attention;
     const int64_t columns = (a->seq_len_kv - 1) / a->block_mask_kv + 1;
     return t->block_mask + i / a->block_mask_q * columns;
+}
+
+int heed_mask_needs_block(const heed_plan *plan, const heed_tensors *t, const heed_sequence *s, int64_t block)
+{
+    if (!t->block_mask)
+        return 1;
+    const int64_t rows = plan->attention.block_mask_q, columns = plan->attention.block_mask_kv;
+    const int64_t begin = block * HEED_BLOCK_KV, end = begin + HEED_BLOCK_KV;
+    for (int64_t i = 0; i < s->len_q; i += rows) {
+        heed_span seen = heed_visible_to(s, i, min64(i + rows, s->len_q) - 1);
+        seen.lo = max64(seen.lo, begin);
+        seen.hi = min64(seen.hi, end);
+        for (int64_t column = seen.lo / columns; seen.lo < seen.hi && column <= (seen.hi - 1) / columns; column++)
+            if (block_row(plan, t, i)[column])
+                return 1;
+    }
+    return 0;
 }
 
 /* One row's view of everything that hides single keys, with the strides at hand. */
@@ -169,6 +201,14 @@ static const float *bias_floats(const hiding *h, heed_range range, float *room)
     return room;
 }
 
+/* Of a subnormal cap the largest float: infinity would make a score of 0 NaN. */
+static float inverse_of(float softcap)
+{
+    if (softcap == 0.0f)
+        return 0.0f;
+    return 1.0f / softcap < FLT_MAX ? 1.0f / softcap : FLT_MAX;
+}
+
 heed_score heed_mask_score(const heed_plan *plan, const heed_tensors *t, const heed_sequence *s, int64_t head,
     int64_t i, int64_t first, heed_range range, heed_mask_row *row)
 {
@@ -176,7 +216,7 @@ heed_score heed_mask_score(const heed_plan *plan, const heed_tensors *t, const h
     const float softcap = plan->attention.softcap;
     const heed_score score = {
         .softcap = softcap,
-        .inverse_softcap = softcap != 0.0f ? 1.0f / softcap : 0.0f,
+        .inverse_softcap = inverse_of(softcap),
         .slope = t->alibi_slopes ? t->alibi_slopes[head] : 0.0f,
         .distance = (float)(first - (i + s->offset)),
         .count = row->count,

@@ -22,6 +22,12 @@ typedef struct heed_span {
 } heed_span;
 heed_span heed_visible(const heed_sequence *s, int64_t i);
 
+/* All that queries first .. last see between them. */
+heed_span heed_visible_to(const heed_sequence *s, int64_t first, int64_t last);
+
+/* 0 if the block mask hides that block of HEED_BLOCK_KV keys from every query: it need not be read. */
+int heed_mask_needs_block(const heed_plan *plan, const heed_tensors *tensors, const heed_sequence *s, int64_t block);
+
 /* 1 if scores must be changed, or keys hidden one by one. */
 int heed_mask_scores(const heed_plan *plan, const heed_tensors *tensors);
 

@@ -30,17 +30,20 @@ static heed_status check_sizes(const heed_attention *a, heed_error *error)
 
 /* One dimension of a tensor as the checks see it. */
 typedef struct dimension {
+    const char *name;
     int64_t size, stride;
 } dimension;
 
-/* Elements from the first to one past the last; 0 if that does not fit PTRDIFF_MAX bytes. */
-static int64_t tensor_span(const dimension dims[3], int64_t dim)
+enum { MOST_DIMENSIONS = 4 };
+
+/* Elements from the first to one past the last, dim of them at each place; 0 if that does not fit PTRDIFF_MAX bytes. */
+static int64_t tensor_span(const dimension *dims, int count, int64_t dim)
 {
     const int64_t most = (int64_t)(PTRDIFF_MAX / sizeof(float));
     int64_t span = dim;
     if (span > most)
         return 0;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < count; i++) {
         const int64_t steps = dims[i].size > 1 ? dims[i].size - 1 : 0;
         if (steps && dims[i].stride > (most - span) / steps)
             return 0;
@@ -50,18 +53,17 @@ static int64_t tensor_span(const dimension dims[3], int64_t dim)
 }
 
 /* Rows of an output must not share elements: sorted by stride, each dimension must step over all of the inner ones. */
-static int rows_overlap(const dimension dims[3], int64_t dim)
+static int rows_overlap(const dimension *dims, int count, int64_t dim)
 {
-    dimension sorted[3] = { dims[0], dims[1], dims[2] };
-    for (int i = 0; i < 2; i++)
-        for (int j = 0; j < 2 - i; j++)
-            if (sorted[j].stride > sorted[j + 1].stride) {
-                const dimension swap = sorted[j];
-                sorted[j] = sorted[j + 1];
-                sorted[j + 1] = swap;
-            }
+    dimension sorted[MOST_DIMENSIONS];
+    for (int i = 0; i < count; i++) {
+        int place = i;
+        for (; place > 0 && sorted[place - 1].stride > dims[i].stride; place--)
+            sorted[place] = sorted[place - 1];
+        sorted[place] = dims[i];
+    }
     int64_t inner = dim;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < count; i++) {
         if (sorted[i].size <= 1)
             continue;
         if (sorted[i].stride < inner)
@@ -71,20 +73,28 @@ static int rows_overlap(const dimension dims[3], int64_t dim)
     return 0;
 }
 
+static heed_status check_dimensions(const char *name, const dimension *dims, int count, int64_t dim, heed_error *error)
+{
+    for (int i = 0; i < count; i++)
+        if (dims[i].stride < 0 && dims[i].size > 1)
+            return heed_fail(error, HEED_ERROR_INVALID, "%s.%s is %lld, must be at least 0", name, dims[i].name,
+                (long long)dims[i].stride);
+    for (int i = 0; i < count; i++)
+        if (dims[i].size == 0)
+            return HEED_OK;
+    if (!tensor_span(dims, count, dim))
+        return heed_fail(error, HEED_ERROR_OVERFLOW, "%s: the tensor does not fit the address space", name);
+    return HEED_OK;
+}
+
 heed_status heed_check_tensor(const char *name, const heed_strides *s, int64_t batch, int64_t heads, int64_t seq_len,
     int64_t dim, int is_output, heed_error *error)
 {
-    const dimension dims[3] = { { batch, s->batch }, { heads, s->head }, { seq_len, s->seq } };
-    static const char *const names[3] = { "batch", "head", "seq" };
-    for (int i = 0; i < 3; i++)
-        if (dims[i].stride < 0 && dims[i].size > 1)
-            return heed_fail(error, HEED_ERROR_INVALID, "%s.%s is %lld, must be at least 0", name, names[i],
-                (long long)dims[i].stride);
-    if (batch == 0 || heads == 0 || seq_len == 0)
-        return HEED_OK;
-    if (!tensor_span(dims, dim))
-        return heed_fail(error, HEED_ERROR_OVERFLOW, "%s: the tensor does not fit the address space", name);
-    if (is_output && rows_overlap(dims, dim))
+    const dimension dims[3] = { { "batch", batch, s->batch }, { "head", heads, s->head }, { "seq", seq_len, s->seq } };
+    const heed_status status = check_dimensions(name, dims, 3, dim, error);
+    if (status != HEED_OK || batch == 0 || heads == 0 || seq_len == 0)
+        return status;
+    if (is_output && rows_overlap(dims, 3, dim))
         return heed_fail(error, HEED_ERROR_INVALID, "%s: rows of the output overlap (batch %lld, head %lld, seq %lld)",
             name, (long long)s->batch, (long long)s->head, (long long)s->seq);
     return HEED_OK;
@@ -140,20 +150,17 @@ static heed_status check_strides(const heed_attention *a, heed_error *error)
     if (status == HEED_OK)
         status = heed_check_tensor("strides_v", &a->strides_v, batch, hk, lk, dv, 0, error);
     if (status == HEED_OK)
-        status = heed_check_tensor("strides_out", &a->strides_out, batch, h, lq, dv, 1, error);
+        status =
+            heed_check_tensor("strides_out", &a->strides_out, batch, h, lq, dv, !a->varlen, error); /* else by run */
     return status;
 }
 
-/* Bias and mask: as for tensors, with single keys in place of rows. */
 static heed_status check_mask_strides(
     const char *name, const heed_mask_strides *s, const heed_attention *a, heed_error *error)
 {
-    const heed_strides rows = { s->batch, s->head, s->query };
-    if (s->key < 0)
-        return heed_fail(error, HEED_ERROR_INVALID, "%s.key is %lld, must be at least 0", name, (long long)s->key);
-    if (a->seq_len_kv > 1 && s->key > (int64_t)(PTRDIFF_MAX / sizeof(float)) / a->seq_len_kv)
-        return heed_fail(error, HEED_ERROR_OVERFLOW, "%s: the tensor does not fit the address space", name);
-    return heed_check_tensor(name, &rows, a->batch, a->num_heads, a->seq_len_q, 1 + s->key * a->seq_len_kv, 0, error);
+    const dimension dims[4] = { { "batch", a->batch, s->batch }, { "head", a->num_heads, s->head },
+        { "query", a->seq_len_q, s->query }, { "key", a->seq_len_kv, s->key } };
+    return check_dimensions(name, dims, 4, 1, error);
 }
 
 static heed_status check_masks(const heed_attention *a, heed_error *error)

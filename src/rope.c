@@ -182,6 +182,9 @@ heed_status heed_rope_apply(heed_rope_pairs pairs, int64_t dim, int64_t batch, i
         return heed_succeed(error);
     if (!x || !cosines || !sines)
         return heed_fail(error, HEED_ERROR_INVALID, "%s is NULL", !x ? "x" : cosines ? "sines" : "cosines");
+    if (table_row > INT64_MAX - seq_len || table_row + seq_len > (int64_t)(PTRDIFF_MAX / sizeof(float)) / dim)
+        return heed_fail(error, HEED_ERROR_OVERFLOW, "table_row %lld: the tables do not fit the address space",
+            (long long)table_row);
     const heed_status status = heed_check_tensor("strides", &strides, batch, heads, seq_len, dim, 1, error);
     if (status != HEED_OK)
         return status;
