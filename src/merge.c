@@ -28,6 +28,13 @@ static heed_status check_merge(const merge *m, heed_error *error)
         if (sizes[i].value < sizes[i].least)
             return heed_fail(error, HEED_ERROR_INVALID, "%s is %lld, must be at least %lld", sizes[i].name,
                 (long long)sizes[i].value, (long long)sizes[i].least);
+    const int64_t most = (int64_t)(PTRDIFF_MAX / sizeof(float));
+    const int part_longer = m->stride_part > m->stride_out;
+    const int64_t stride = part_longer ? m->stride_part : m->stride_out;
+    if (m->dim > most || m->rows > most || (m->rows > 1 && stride > (most - m->dim) / (m->rows - 1)))
+        return heed_fail(error, HEED_ERROR_OVERFLOW,
+            "rows %lld of %lld elements with %s %lld: does not fit the address space", (long long)m->rows,
+            (long long)m->dim, part_longer ? "stride_part" : "stride_out", (long long)stride);
     if (m->parts > MERGE_PARTS_AT_ONCE)
         return heed_fail(error, HEED_ERROR_INVALID, "parts is %lld, must be at most %d: merge in groups",
             (long long)m->parts, MERGE_PARTS_AT_ONCE);
