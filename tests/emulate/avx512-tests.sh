@@ -21,11 +21,15 @@ shift
 programs=(
     "tools/heed verify --isa avx512 --check $source/tests/golden/fingerprints.json"
     "tests/test_kernels"
+    "tests/test_kernels_rows"
     "tests/test_exp"
     "tests/test_softmax"
     "tests/test_linear"
     "tests/test_attention tails"
     "tests/test_attention heads"
+    "tests/masks/test_masks"
+    "tests/masks/test_merge"
+    "tests/masks/test_rope"
     "tests/reference/test_reference"
     "tests/reference/test_minilm"
 )

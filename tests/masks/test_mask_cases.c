@@ -95,7 +95,7 @@ static masked counting(int64_t heads, int64_t queries, int64_t keys, int64_t dim
     return m;
 }
 
-/* Row i of every head has the mean rows[i], NaN where it sees nothing; hidden says which keys of a [query][key] matrix.  Once
+/* Row i of every head has the mean rows[i], NaN where it sees nothing; visible says which keys of a [query][key] matrix.  Once
  * as mask, once as bias of -inf, once as blocks of one query and one key. */
 static void expect_hidden(masked *m, const uint8_t *visible, const double *rows, double bound)
 {

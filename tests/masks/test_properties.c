@@ -18,13 +18,16 @@ static masked problem(check_rng *rng, int round)
     return masked_random(rng, round % 12 == 7);
 }
 
-/* Every mask that hides by value, written out: mask of m becomes what (row, key) pairs say. */
-static void each_pair(masked *m, void (*visit)(masked *m, int64_t b, int64_t h, int64_t i, int64_t j))
+/* Indices of a row [batch][head][query]. */
+typedef struct place {
+    int64_t b, h, i;
+} place;
+
+static place place_of(const masked *m, int64_t row)
 {
     const heed_attention *a = &m->shape;
-    for (int64_t n = 0; n < masked_rows(m) * a->seq_len_kv; n++)
-        visit(m, n / a->seq_len_kv / a->seq_len_q / a->num_heads, n / a->seq_len_kv / a->seq_len_q % a->num_heads,
-            n / a->seq_len_kv % a->seq_len_q, n % a->seq_len_kv);
+    const place p = { row / a->seq_len_q / a->num_heads, row / a->seq_len_q % a->num_heads, row % a->seq_len_q };
+    return p;
 }
 
 /* What the problem sees, bias of -inf included, as a full mask. */
@@ -33,12 +36,11 @@ static void mask_of_all(masked *m)
     const masked before = *m;
     m->mask = NULL;
     masked_full_mask(m);
-    const heed_attention *a = &m->shape;
-    for (int64_t n = 0; n < masked_rows(m) * a->seq_len_kv; n++) {
-        const int64_t j = n % a->seq_len_kv, row = n / a->seq_len_kv;
-        m->mask[n] = masked_sees(
-            &before, row / a->seq_len_q / a->num_heads, row / a->seq_len_q % a->num_heads, row % a->seq_len_q, j);
-    }
+    for (int64_t row = 0; row < masked_rows(m); row++)
+        for (int64_t j = 0; j < m->shape.seq_len_kv; j++) {
+            const place p = place_of(m, row);
+            m->mask[masked_place(m, p.b, p.h, p.i, j)] = masked_sees(&before, p.b, p.h, p.i, j);
+        }
     free(before.mask);
 }
 
@@ -65,10 +67,24 @@ static void window_as_mask(void)
     }
 }
 
-static void hide_by_bias(masked *m, int64_t b, int64_t h, int64_t i, int64_t j)
+/* The mask as a full bias of -inf, added to the bias that was there. */
+static void bias_of_mask(masked *m)
 {
-    if (!m->mask[masked_at(&m->shape.strides_mask, b, h, i, j)])
-        m->bias[masked_place(m, b, h, i, j)] = -INFINITY;
+    const masked before = *m;
+    m->bias = NULL;
+    masked_full_bias(m);
+    for (int64_t row = 0; row < masked_rows(m); row++)
+        for (int64_t j = 0; j < m->shape.seq_len_kv; j++) {
+            const place p = place_of(m, row);
+            float *bias = m->bias + masked_place(m, p.b, p.h, p.i, j);
+            if (before.bias)
+                *bias = before.bias[masked_at(&before.shape.strides_bias, p.b, p.h, p.i, j)];
+            if (!m->mask[masked_at(&m->shape.strides_mask, p.b, p.h, p.i, j)])
+                *bias = -INFINITY;
+        }
+    free(before.bias);
+    free(m->mask);
+    m->mask = NULL;
 }
 
 static void mask_as_bias(void)
@@ -76,19 +92,10 @@ static void mask_as_bias(void)
     check_rng rng = check_rng_named("mask as bias");
     for (int n = 0; n < rounds(100); n++) {
         masked m = problem(&rng, n);
-        const bool had_bias = m.bias != NULL;
         if (!m.mask)
             masked_add_mask(&m, &rng, (unsigned)check_between(&rng, 0, 15));
         masked c = masked_copy(&m);
-        masked_full_bias(&c);
-        for (int64_t row = 0; had_bias && row < masked_rows(&m); row++)
-            for (int64_t j = 0; j < m.shape.seq_len_kv; j++)
-                c.bias[row * m.shape.seq_len_kv + j] =
-                    m.bias[masked_at(&m.shape.strides_bias, row / m.shape.seq_len_q / m.shape.num_heads,
-                        row / m.shape.seq_len_q % m.shape.num_heads, row % m.shape.seq_len_q, j)];
-        each_pair(&c, hide_by_bias);
-        free(c.mask);
-        c.mask = NULL;
+        bias_of_mask(&c);
         masked_both(&c, &m);
         masked_free(&c);
         masked_free(&m);
@@ -144,16 +151,16 @@ static int64_t position(const masked *m, int64_t b, int64_t i)
 /* A bias in place of the slopes; returns the greatest rounding error of it. */
 static double slopes_to_bias(masked *m)
 {
-    const heed_attention *a = &m->shape;
     double worst = 0.0;
     masked_full_bias(m);
-    for (int64_t n = 0; n < masked_rows(m) * a->seq_len_kv; n++) {
-        const int64_t row = n / a->seq_len_kv, b = row / a->seq_len_q / a->num_heads;
-        const double exact = (double)m->slopes[row / a->seq_len_q % a->num_heads] *
-                             (double)(n % a->seq_len_kv - position(m, b, row % a->seq_len_q));
-        m->bias[n] = (float)exact;
-        worst = fmax(worst, fabs((double)m->bias[n] - exact));
-    }
+    for (int64_t row = 0; row < masked_rows(m); row++)
+        for (int64_t j = 0; j < m->shape.seq_len_kv; j++) {
+            const place p = place_of(m, row);
+            const double exact = (double)m->slopes[p.h] * (double)(j - position(m, p.b, p.i));
+            float *bias = m->bias + masked_place(m, p.b, p.h, p.i, j);
+            *bias = (float)exact;
+            worst = fmax(worst, fabs((double)*bias - exact));
+        }
     free(m->slopes);
     m->slopes = NULL;
     return worst;

@@ -173,7 +173,16 @@ static bool seen_by_any(const masked *m, int64_t b, int64_t kv_head, int64_t j)
     return false;
 }
 
-/* Everything in rows and keys that nothing sees becomes NaN or infinite; returns how many keys. */
+static bool sees_any(const masked *m, int64_t row)
+{
+    const heed_attention *a = &m->shape;
+    for (int64_t j = 0; j < a->seq_len_kv; j++)
+        if (masked_sees(m, row / a->seq_len_q / a->num_heads, row / a->seq_len_q % a->num_heads, row % a->seq_len_q, j))
+            return true;
+    return false;
+}
+
+/* Everything in keys that nothing sees, and in queries that see nothing, becomes NaN or infinite; returns how many keys. */
 static int64_t poison_hidden(masked *m, check_rng *rng)
 {
     static const float poisons[] = { NAN, INFINITY, -INFINITY, 3e38f };
@@ -189,6 +198,9 @@ static int64_t poison_hidden(masked *m, check_rng *rng)
         for (int64_t d = 0; d < a->head_dim_v; d++)
             m->v[n * a->head_dim_v + d] = poisons[check_between(rng, 0, 3)];
     }
+    for (int64_t row = 0; row < masked_rows(m); row++)
+        for (int64_t d = 0; d < a->head_dim && !sees_any(m, row); d++)
+            m->q[row * a->head_dim + d] = poisons[check_between(rng, 0, 2)];
     const size_t full = (size_t)(masked_rows(m) * a->seq_len_kv);
     for (int64_t n = 0; m->bias && m->bias_count == full && a->strides_bias.key == 1 && n < (int64_t)full; n++) {
         const int64_t row = n / a->seq_len_kv, b = row / a->seq_len_q / a->num_heads,

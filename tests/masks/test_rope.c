@@ -74,7 +74,8 @@ static void check_value(float got, long double want, long double angle, const he
 {
     const long double base = d->base != 0.0 ? (long double)d->base : 10000.0L;
     const long double in_frequency = pair == 0 ? 2.0L : 4.0L * logl(base) + 16.0L;
-    const long double bound = fabsl(want) * 0x1.0001p-24L + magnitude_of(d) * (angle * in_frequency + 8.0L) * 0x1p-53L;
+    const long double half_unit = want == 0.0L ? 0.0L : ldexpl(1.0L, (int)fmaxl(logbl(want), -126.0L) - 24);
+    const long double bound = half_unit + magnitude_of(d) * (angle * in_frequency + 8.0L) * 0x1p-53L;
     CHECK(fabsl((long double)got - want) <= bound, "got %.9g, want %.9Lg within %.3Lg (pair %lld, angle %Lg)",
         (double)got, want, bound, (long long)pair, angle);
 }
@@ -97,7 +98,8 @@ static void check_table(const heed_rope_desc *d, int64_t first, int64_t position
     check_free_all();
 }
 
-/* Values of published models, and the ends of what the fields may hold. */
+/* Values of published models, and the ends of what the fields may hold.  The last three have YaRN's first pair below 0, its last
+ * beyond the pairs, and both at 0. */
 static const heed_rope_desc descs[] = {
     { sizeof(heed_rope_desc), 128, 0, HEED_ROPE_PLAIN, 1, 0, 0, 0, 0, 0, 0 },
     { sizeof(heed_rope_desc), 2, 10000, HEED_ROPE_PLAIN, 0, 0, 0, 0, 0, 0, 0 },
@@ -112,6 +114,9 @@ static const heed_rope_desc descs[] = {
     { sizeof(heed_rope_desc), 128, 10000, HEED_ROPE_YARN, 16, 0, 0, 2, 20, 0, 4096 },
     { sizeof(heed_rope_desc), 16, 10000, HEED_ROPE_YARN, 1, 0, 0, 0, 0, 0, 1 },
     { sizeof(heed_rope_desc), 8, 100, HEED_ROPE_YARN, 2.5, 0, 0, 0.5, 0.5, 0.75, 50 },
+    { sizeof(heed_rope_desc), 16, 10000, HEED_ROPE_YARN, 4, 0, 0, 0, 0, 0, 100 },
+    { sizeof(heed_rope_desc), 16, 7, HEED_ROPE_YARN, 4, 0, 0, 0, 0, 0, 300 },
+    { sizeof(heed_rope_desc), 16, 10000, HEED_ROPE_YARN, 4, 0, 0, 0, 0, 0, 6 },
 };
 enum { DESCS = sizeof descs / sizeof descs[0] };
 

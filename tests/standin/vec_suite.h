@@ -15,4 +15,7 @@ typedef struct vec_suite {
 
 extern const vec_suite vec_under_test;
 
+/* SLEEF's exp for one number, whose bits vf_exp_sleef must have; only with HEED_WITH_SLEEF. */
+float vec_suite_exp(float x);
+
 #endif

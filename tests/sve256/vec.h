@@ -130,6 +130,10 @@ INLINE void vf_transpose(vf r[VEC_LANES])
 }
 
 #ifdef HEED_WITH_SLEEF
+#if defined(__clang__)
+/* clang 14 forgets it: without the mark the dynamic linker loses the upper lanes of the first call while it binds the name. */
+__asm__(".variant_pcs Sleef_finz_expfx_u10sve");
+#endif
 INLINE vf vf_exp_sleef(vf x)
 {
     return Sleef_finz_expfx_u10sve(x);
