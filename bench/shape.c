@@ -16,5 +16,9 @@ double shape_visible(const bench_shape *shape)
         return (double)q * (double)kv;
     /* Query i sees min(kv, i + kv - q + 1) keys; with more queries than keys the first q - kv see none. */
     const double most = (double)kv, least = q > kv ? 1.0 : (double)(kv - q + 1), rows = most - least + 1.0;
-    return 0.5 * rows * (least + most);
+    const double window = (double)shape->field[SHAPE_WINDOW];
+    if (window == 0.0 || window >= most)
+        return 0.5 * rows * (least + most);
+    const double full = window > least ? window : least; /* from so many on, queries see the window */
+    return 0.5 * (full - least) * (least + full - 1.0) + (most - full + 1.0) * window;
 }

@@ -37,8 +37,13 @@ typedef enum shape_field {
     SHAPE_IN,
     SHAPE_OUT,
     SHAPE_COLS,
+    SHAPE_WINDOW, /* keys a query sees at most, with causal; 0: all before it */
+    SHAPE_MASK,   /* a shape_mask */
     SHAPE_FIELDS
 } shape_field;
+
+/* What is done to the scores. */
+typedef enum shape_mask { SHAPE_NO_MASK, SHAPE_BIAS, SHAPE_BOOLEAN, SHAPE_ALIBI, SHAPE_SOFTCAP } shape_mask;
 
 enum { SHAPE_NAME_SIZE = 64 };
 

@@ -35,6 +35,8 @@ static const row rows[] = {
         { SHAPE_ATTENTION, "", { 1, 2, 2, 2048, 2048, 2048, 128, 128, [SHAPE_CAUSAL] = 1 } } },
     { "512 x 512, 32/8 heads of 128, causal",
         { SHAPE_ATTENTION, "", { 1, 32, 8, 512, 512, 512, 128, 128, [SHAPE_CAUSAL] = 1 } } },
+    { "8192 x 8192, head_dim 128, window 1024",
+        { SHAPE_ATTENTION, "", { 1, 1, 1, 8192, 8192, 8192, 128, 128, [SHAPE_CAUSAL] = 1, [SHAPE_WINDOW] = 1024 } } },
     { "1 x 8192, 32/8 heads of 128 (decode)",
         { SHAPE_ATTENTION, "", { 1, 32, 8, 0, 1, 8192, 128, 128, [SHAPE_CAUSAL] = 1, [SHAPE_STREAM] = 1 } } },
     { "projection 512 x 1024 x 1024",

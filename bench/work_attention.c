@@ -2,6 +2,8 @@
  * May know: shapes, heed's attention.  Must not know: backends, how it is measured. */
 #include "work.h"
 
+#include <string.h>
+
 typedef struct attention_work {
     bench_work base; /* first */
     heed_plan *plan;
@@ -46,6 +48,25 @@ static int fill_attention(attention_work *w, const bench_shape *shape, const wor
     return w->tensors.q && w->tensors.out && w->k && w->v && w->workspace;
 }
 
+/* What the scores go through; 0 if there is no memory. */
+static int fill_mask(attention_work *w, const bench_shape *shape)
+{
+    const size_t heads = (size_t)shape->field[SHAPE_HEADS];
+    const size_t pairs = (size_t)shape->field[SHAPE_SEQ_Q] * (size_t)shape->field[SHAPE_SEQ_KV];
+    switch ((shape_mask)shape->field[SHAPE_MASK]) {
+    case SHAPE_BIAS: return (w->tensors.bias = work_floats(&w->base, pairs, 1.0f)) != NULL;
+    case SHAPE_BOOLEAN: { /* bytes of ones, in memory for floats */
+        float *room = work_floats(&w->base, pairs / sizeof(float) + 1, 0.0f);
+        w->tensors.mask = room ? memset(room, 1, pairs) : NULL;
+        return room != NULL;
+    }
+    case SHAPE_ALIBI: return (w->tensors.alibi_slopes = work_floats(&w->base, heads, 0.01f)) != NULL;
+    case SHAPE_SOFTCAP:
+    case SHAPE_NO_MASK: break;
+    }
+    return 1;
+}
+
 bench_work *work_attention(const bench_shape *shape, const work_options *options, heed_error *error)
 {
     static const heed_tensors no_tensors = HEED_TENSORS_INIT;
@@ -62,11 +83,18 @@ bench_work *work_attention(const bench_shape *shape, const work_options *options
     a.head_dim = f[SHAPE_DIM];
     a.head_dim_v = f[SHAPE_DIM_V];
     a.causal = f[SHAPE_CAUSAL] ? HEED_CAUSAL_BOTTOM_RIGHT : HEED_CAUSAL_NONE;
+    if (f[SHAPE_WINDOW])
+        a.window_left = f[SHAPE_WINDOW] - 1;
+    if (f[SHAPE_MASK] == SHAPE_SOFTCAP)
+        a.softcap = 30.0f;
+    a.strides_bias.query = a.strides_mask.query = f[SHAPE_SEQ_KV]; /* one for all heads */
+    a.strides_bias.key = a.strides_mask.key = 1;
     const heed_options o = work_heed_options(options, f[SHAPE_EXP_KIND]);
     w->base.run = run_attention;
     w->base.release = release_attention;
     w->tensors = no_tensors;
-    if (heed_plan_create(&w->plan, &a, &o, error) == HEED_OK && fill_attention(w, shape, options))
+    if (heed_plan_create(&w->plan, &a, &o, error) == HEED_OK && fill_attention(w, shape, options) &&
+        fill_mask(w, shape))
         return &w->base;
     work_destroy(&w->base);
     return NULL;
