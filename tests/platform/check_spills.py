@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# Fails when a compiler keeps vectors of an inner loop of a backend in memory: compiles the backend, reads the machine code.
+# Fails when a compiler keeps vectors of a backend's inner loop in memory: compiles the backend, reads the machine code.
 # May know: the names of the kernels, how the register tile is instantiated, compilers.
 # Must not know: instruction sets (disassembly.py does), the build folder's objects.
 import argparse
@@ -262,7 +262,7 @@ def self_test(arguments, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Fails when an inner loop of a backend touches the stack with vectors.")
+    parser = argparse.ArgumentParser(description="Fails when a backend's inner loop touches the stack with vectors.")
     parser.add_argument("--backend", required=True, help="folder under --source")
     parser.add_argument("--source", required=True, help="src/")
     parser.add_argument("--include", required=True, help="include/")

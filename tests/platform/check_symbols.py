@@ -217,8 +217,11 @@ BAD_SOURCES = {
 }
 GOOD_SOURCE = "#include <string.h>\nextern const int heed_backend_test; const int heed_backend_test = 1; " \
               "__attribute__((used)) static void f(char *x) { strcpy(x, \"a\"); memset(x, 1, 99999); }"
-SHARED_SOURCE = "#include <stdio.h>\nstatic volatile int x; __attribute__((constructor)) static void f(void) { x = 1; } " \
+SHARED_SOURCE = "#include <stdio.h>\nstatic volatile int x; " \
+                "__attribute__((constructor)) static void f(void) { x = 1; } " \
                 "int heed_run(void) { return puts(\"\"); } int heed_extra(void) { return 1; }"
+FORBIDDEN = ("printf", "exit", "abort", "__errno_location", "omp_set_num_threads", "setenv", "signal", "pthread_create",
+             "expf", "tanh", "cos")
 WIDE_SOURCE = "#include <immintrin.h>\nvoid heed_x(float *p); " \
               "void heed_x(float *p) { _mm256_storeu_ps(p, _mm256_setzero_ps()); }"
 
@@ -256,8 +259,7 @@ def self_test(arguments, tools):
                 wrong.append("a shared library with %s: not seen" % expected)
         if check_header(arguments.header, {"heed_version", "heed_none"}) == []:
             wrong.append("a wrong list of symbols: not seen")
-        wrong += ["%s is let through" % n for n in ("printf", "exit", "abort", "__errno_location", "omp_set_num_threads",
-                                                   "setenv", "signal", "pthread_create", "expf", "tanh", "cos") if allowed(n, True, True, True)]
+        wrong += ["%s is let through" % name for name in FORBIDDEN if allowed(name, True, True, True)]
     return wrong
 
 

@@ -1,4 +1,4 @@
-# Reads objdump's listings of x86-64 and AArch64: functions, instructions, loops, and which registers point into the stack.
+# Reads objdump's listings of x86-64 and AArch64: functions, loops, and which registers point into the stack.
 # May know: objdump's text, the two instruction sets' operand syntax.
 # Must not know: heed, which functions there are, what is right or wrong.
 import re
@@ -273,7 +273,7 @@ class Function:
         return [start if s is None else s for s in states]
 
     def vector_stack_accesses(self, loop):
-        """The instructions of a loop that move vectors or scalars of the vector registers between them and the stack."""
+        """The instructions of a loop that move whole or part vector registers to or from the stack."""
         states, found = self.stack_pointers(), []
         for i in loop:
             pointers = states[i]

@@ -60,7 +60,8 @@ foreach(program IN ITEMS host_names_shared host_names_forward host_names_backwar
 endforeach()
 
 # No AVX at all; AVX only; AVX2 with one thing missing that a kernel or its registers need.
-foreach(cpu IN ITEMS Conroe SandyBridge Haswell,-xsave Haswell,-avx Haswell,-avx2 Haswell,-fma Haswell,-f16c Haswell,level=1)
+foreach(cpu IN ITEMS Conroe SandyBridge Haswell,-xsave Haswell,-avx Haswell,-avx2 Haswell,-fma Haswell,-f16c
+                     Haswell,level=1)
   heed_add_old_cpu_short(${cpu} scalar)
 endforeach()
 # And one that has it all, so that the emulator is seen to tell them apart.

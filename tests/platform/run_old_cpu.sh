@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs a program of heed on an emulated old x86 CPU: it must choose the expected backend, not fault, and give the same bits.
+# Runs a program of heed on an emulated old x86 CPU: it must choose the expected backend, not fault, give the same bits.
 # May know: qemu's user-mode emulator, the first line of the test programs, `heed info` and `heed verify`.
 # Must not know: what the programs test.
 #
@@ -33,8 +33,8 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 
-# Runs the program, its output in $work/out.  A signal shows as a status above 128.  Threads that wait must not spin: the
-# emulated ones outnumber the processors.
+# Runs the program, its output in $work/out.  A signal shows as a status above 128.  Threads that wait must not spin:
+# the emulated ones outnumber the processors.
 emulate() {
     HEED_TEST_QUICK=1 OMP_WAIT_POLICY=passive "$emulator" -cpu "$cpu" "$@" >"$work/out" 2>"$work/err"
     status=$?
@@ -66,8 +66,8 @@ info)
 verify)
     emulate "$program" verify --quick --write "$work/old.json"
     tail -n 3 "$work/out"
-    # One case a line: {"name": "x", "fingerprint": "0123456789abcdef"}.  What this machine computed, the old one must have
-    # computed too, except for SLEEF's exp where there is no FMA.
+    # One case a line: {"name": "x", "fingerprint": "0123456789abcdef"}.  What this machine computed, the old one must
+    # have computed too, except for SLEEF's exp where there is no FMA.
     awk -F'"' -v cpu="$cpu" '
         $2 != "name" { next }
         NR == FNR { native[$4] = $8; count++; next }

@@ -1,8 +1,8 @@
 /* The first call of a process: many threads making it at once, and what HEED_ISA makes of it.
  * May know: the public header, check.h, POSIX threads and processes.
  * Must not know: anything under src/.
- * The library caches what it found on the first call, so every case is a process of its own, forked before this one has made any
- * call: check_main, which calls the library, comes after them all. */
+ * The library caches what it found on the first call, so every case is a process of its own, forked before this one has
+ * made any call: check_main, which calls the library, comes after them all. */
 #include "check.h"
 
 #include <pthread.h>

@@ -80,7 +80,7 @@ static void agreement(void)
     CHECK(heed_isa_usable(HEED_ISA_NEON) == (heed_isa_compiled(HEED_ISA_NEON) && has_word(features, "neon")),
         "neon and the features");
 #if defined(__x86_64__) && defined(__GNUC__)
-    /* The compiler's own run-time library asks the same questions; without AVX it may still report what builds on it. */
+    /* The compiler's own run-time library asks the same; without AVX it may still report what builds on it. */
     __builtin_cpu_init();
     const bool avx = __builtin_cpu_supports("avx") != 0, avx2 = avx && __builtin_cpu_supports("avx2");
     const bool vl = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl");

@@ -1,4 +1,4 @@
-/* Loading the shared library: it must load on any CPU, run no code of its own, and leave the floating-point state alone.
+/* Loading the shared library: it must load on any CPU, run no code of its own, leave the floating-point state alone.
  * May know: dlopen, the names of the public functions.
  * Must not know: anything under src/.
  * usage: test_load LIBRARY.  Linked to nothing of heed, so that what dlopen does happens here and now. */
