@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# Fails when heed can be built with flags that let the compiler break IEEE arithmetic: such a build must stop and say why.
+# Fails when heed can be built with flags that let the compiler break IEEE arithmetic: such a build must say why not.
 # May know: which flags those are, where the sources lie, cmake.
 # Must not know: how the sources or the CMake files stop.
 import argparse

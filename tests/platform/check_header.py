@@ -26,9 +26,8 @@ def use(header):
     for macro, name in macros:
         lines.append("    { heed_%s value = %s; sum += value.struct_size == sizeof(heed_%s); }" % (
             name.lower(), macro, name.lower()))
-    lines.append("    return sum == %d && heed_version()[0] != '\\0' && heed_isa_usable(HEED_ISA_SCALAR) ? 0 : 1;" % len(
-        macros))
-    lines += ["}", ""]
+    lines += ["    sum -= %d;" % len(macros),
+              "    return sum == 0 && heed_version()[0] != '\\0' && heed_isa_usable(HEED_ISA_SCALAR) ? 0 : 1;", "}", ""]
     return "\n".join(lines), len(macros)
 
 
