@@ -65,6 +65,17 @@ static void run_worker(void *argument, int64_t worker)
     }
 }
 
+/* Apart from its caller: clang asks the OpenMP runtime for the thread's number on entry, and so starts it, even where the loop
+ * is not reached. */
+static void run_workers(parallel_loop *loop, int32_t workers)
+{
+#ifdef _OPENMP
+#pragma omp parallel for num_threads(workers) schedule(static, 1)
+#endif
+    for (int32_t worker = 0; worker < workers; worker++)
+        run_worker(loop, worker);
+}
+
 void heed_parallel(const heed_threads *threads, int32_t workers, int64_t count, heed_task task, void *argument)
 {
     if (workers <= 1 || count <= 1) {
@@ -77,9 +88,5 @@ void heed_parallel(const heed_threads *threads, int32_t workers, int64_t count, 
         threads->executor.parallel_for(threads->executor.context, workers, run_worker, &loop);
         return;
     }
-#ifdef _OPENMP
-#pragma omp parallel for num_threads(workers) schedule(static, 1)
-#endif
-    for (int32_t worker = 0; worker < workers; worker++)
-        run_worker(&loop, worker);
+    run_workers(&loop, workers);
 }
