@@ -6,9 +6,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Error bounds.  With u = 2^-24 and e_j the error of score j (score_of), exp(e_j) <= 1 + its relative effect on the weight
- * w_j before it is divided by the sum, and the sum is off by a factor between 1/F and F, F = sum of w_j exp(e_j).  On top
- * of that, D_j being the distance of the score from the row's maximum and n the visible keys:
+/* Error bounds.  With u = 2^-24 and e_j the error of score j (score_of), the weight w_j is off by a factor of up to
+ * exp(e_j) before it is divided by the sum, and the sum by one between 1/F and F, F = sum of w_j exp(e_j).  On top of
+ * that, D_j being the distance of the score from the row's maximum:
  *   exp            the rounding of its argument (u D_j in all, over the block and the merges) and 2 u of its own
  *   sum of weights 16 additions a lane and 4 of the tree, two roundings and an exp a merge, and u times the mean of D_j
  *   out            a chain of up to 256, the same merges, the division
@@ -56,8 +56,8 @@ bool mask_oracle_sees(const mask_oracle *p, int64_t batch, int64_t head, int64_t
     return !p->bias || p->bias[element(&p->bias_strides, batch, head, query, key)] != -INFINITY;
 }
 
-/* cap tanh(s / cap): the reciprocal of cap, the product with it and the error of s move the argument; tanh itself errs by
- * at most 6 u (exp, a difference that at most doubles its error, a quotient, the product with cap). */
+/* cap tanh(s / cap): the reciprocal of cap, the product with it and the error of s move the argument; tanh itself errs
+ * by at most 6 u (exp, a difference that at most doubles its error, a quotient, the product with cap). */
 static double soft_cap(double cap, double s, double *error)
 {
     const double capped = cap * tanh(s / cap);
@@ -67,8 +67,8 @@ static double soft_cap(double cap, double s, double *error)
     return capped;
 }
 
-/* The score of a visible key, and how far off f32 may be: a dot product of d terms errs by d u sum |q k|, the scale, its own
- * rounding and the product by 2 u more, and each later step rounds its result once. */
+/* The score of a visible key, and how far off f32 may be: a dot product of d terms errs by d u sum |q k|, the scale,
+ * its own rounding and the product by 2 u more, and each later step rounds its result once. */
 static key_score score_of(const mask_oracle *p, int64_t batch, int64_t head, int64_t query, int64_t key)
 {
     const int64_t kv_head = head / (p->num_heads / p->num_kv_heads);

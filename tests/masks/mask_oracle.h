@@ -1,4 +1,4 @@
-/* A double-precision reference of attention with every step from product to weight, and what an f32 computation may err.
+/* A double-precision reference of attention with every step from product to weight, and what f32 arithmetic may err.
  * May know: the C library.
  * Must not know: any header or code of heed; what it computes is written down here independently. */
 #ifndef HEED_TESTS_MASK_ORACLE_H
@@ -48,9 +48,9 @@ typedef struct mask_oracle_result {
 /* Whether the row sees the key.  Looks at no value but the bias. */
 bool mask_oracle_sees(const mask_oracle *p, int64_t batch, int64_t head, int64_t query, int64_t key);
 
-/* Hidden keys are never looked at.  A visible score of -inf weighs 0; NaN or +inf makes the row NaN (weights of hidden keys
- * and of scores of -inf stay 0).  A row without a score above -inf is 0 with lse -inf.  A sink is a score that every row
- * sees and that has no value.  False when memory runs out. */
+/* Hidden keys are never looked at.  A visible score of -inf weighs 0; NaN or +inf makes the row NaN (weights of hidden
+ * keys and of scores of -inf stay 0).  A row without a score above -inf is 0 with lse -inf.  A sink is a score that
+ * every row sees and that has no value.  False when memory runs out. */
 bool mask_oracle_run(const mask_oracle *p, mask_oracle_result *result);
 void mask_oracle_free(mask_oracle_result *result);
 

@@ -90,8 +90,8 @@ static tensor make_tensor(const masked *m, const masked_run *run, const sequence
     return t;
 }
 
-/* Strides of a dimension of size 1 must be ignored, and with varlen that of the batch, so they hold nonsense.  Rows along
- * seq are those of the longest sequence for the library, which may be 1 where more follow one another. */
+/* Strides of a dimension of size 1 must be ignored, and with varlen that of the batch, so they hold nonsense.  Rows
+ * along seq are those of the longest sequence for the library, which may be 1 where more follow one another. */
 static heed_strides given_strides(const masked *m, const tensor *t, bool varlen)
 {
     heed_strides strides = t->strides;

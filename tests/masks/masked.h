@@ -7,8 +7,8 @@
 #include "check.h"
 #include "mask_oracle.h"
 
-/* shape: sizes and options; a run sets layout, strides of tensors and varlen.  All pointers are the problem's own; NULL is
- * what the problem does not have. */
+/* shape: sizes and options; a run sets layout, strides of tensors and varlen.  All pointers are the problem's own;
+ * NULL is what the problem does not have. */
 typedef struct masked {
     heed_attention shape;
     float *q, *k, *v; /* packed [batch][head][row][dim] */
@@ -75,8 +75,8 @@ typedef struct masked_range {
     int64_t batch, first_q, end_q, first_kv, end_kv;
 } masked_range;
 
-/* The part alone: every row sees there what it saw of these keys.  Ranges begin at the borders of mask blocks.  A part whose
- * positions no heed_causal can state ends the test. */
+/* The part alone: every row sees there what it saw of these keys.  Ranges begin at the borders of mask blocks.  A part
+ * whose positions no heed_causal can state ends the test. */
 masked masked_part(const masked *m, const masked_range *range);
 masked_range masked_sequence(const masked *m, int64_t batch); /* its own queries and keys */
 
@@ -111,7 +111,8 @@ int masked_workers(const masked *m, const masked_run *run);
 mask_oracle masked_oracle(const masked *m);
 bool masked_sees(const masked *m, int64_t batch, int64_t head, int64_t query, int64_t key);
 
-/* Against the oracle within its bounds; *worst becomes the greatest difference in units of the bound, if that is greater. */
+/* Against the oracle within its bounds; *worst becomes the greatest difference in units of the bound, if that is
+ * greater. */
 bool masked_check_oracle(const masked *m, const masked_result *got, double *worst);
 
 /* The same where the scores were off by that much before any arithmetic. */

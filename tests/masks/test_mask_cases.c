@@ -1,5 +1,5 @@
-/* Faults reported in public with masks, biases, windows, softcap and packed sequences, each by its id, on every path: every
- * storage, packed and padded, one task and many, queries alone and together, either exp, one thread and three.
+/* Faults reported in public with masks, biases, windows, softcap, packed sequences, each by its id, on every path: each
+ * storage, packed and padded, one task and many, queries alone and together, one thread and three.
  * May know: the public header, masked.h, check.h, POSIX.
  * Must not know: anything under src/. */
 #include "masked.h"
@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where each row of the kinds A to G and J of the collection is tested.  "here" is this file, paths beyond those of the other:
+/* Where each row of the kinds A to G and J of the collection is tested.  "here" is this file and
+ * test_mask_cases_shapes.c, with paths beyond those of the other:
  *
  *   A01 A02 A03 A04   here, and tests/test_cases_masks.c
  *   A05               here (masks, bias, blocks), tests/test_cases.c (lengths)
@@ -95,8 +96,8 @@ static masked counting(int64_t heads, int64_t queries, int64_t keys, int64_t dim
     return m;
 }
 
-/* Row i of every head has the mean rows[i], NaN where it sees nothing; visible says which keys of a [query][key] matrix.  Once
- * as mask, once as bias of -inf, once as blocks of one query and one key. */
+/* Row i of every head has the mean rows[i], NaN where it sees nothing; visible says which keys of a [query][key]
+ * matrix.  Once as mask, once as bias of -inf, once as blocks of one query and one key. */
 static void expect_hidden(masked *m, const uint8_t *visible, const double *rows, double bound)
 {
     const int64_t lq = m->shape.seq_len_q, lk = m->shape.seq_len_kv;

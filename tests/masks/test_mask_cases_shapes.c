@@ -1,4 +1,4 @@
-/* Faults reported in public that show with certain strides, batches or thread counts, with masks (see test_mask_cases.c).
+/* Faults reported in public that show with certain strides, batches, thread counts, with masks (see test_mask_cases.c).
  * May know: the public header, masked.h, check.h, POSIX.
  * Must not know: anything under src/. */
 #include "masked.h"

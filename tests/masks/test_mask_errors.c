@@ -1,5 +1,4 @@
-/* Refusals of masks, packed sequences, merges and rotary embedding: the status, the field and its value in the message, and
- * nothing written.
+/* Refusals of masks, packed sequences and merges: the status, the field and its value in the message, nothing written.
  * May know: the public header, check.h.
  * Must not know: anything under src/. */
 #include "check.h"

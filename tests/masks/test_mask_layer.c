@@ -1,4 +1,4 @@
-/* heed_layer with rotary embedding, window, softcap and bias: equal to its parts run alone bit for bit, near the oracle.
+/* heed_layer with rotary embedding, window, softcap, bias: equal to its parts run alone bit for bit, near the oracle.
  * May know: the public header, check.h, oracle.h, mask_oracle.h.
  * Must not know: anything under src/. */
 #include "check.h"
@@ -299,8 +299,9 @@ static float *oracle_attended(const layer_case *c, const layer_data *d)
     return to;
 }
 
-/* All sizes are about 1 (weights of variance 1/inputs), so each step of n roundings adds up to about n u to values of size 1;
- * the sum over all steps, times the greatest |y|, bounds the whole.  A wrong rotation, window or bias is off by 1. */
+/* All sizes are about 1 (weights of variance 1/inputs), so each step of n roundings adds up to about n u to values of
+ * size 1; the sum over all steps, times the greatest |y|, bounds the whole.  A wrong rotation, window or bias is off
+ * by 1. */
 static void check_oracle(const layer_case *c, const layer_data *d, const layer_result *got)
 {
     const int64_t wo = c->heads * c->dim_v, rows = c->batch * c->seq;

@@ -1,4 +1,4 @@
-/* Every step between product and weights, alone and together, against the oracle, and every backend against scalar's bits.
+/* Every step between product and weights, alone and together, against the oracle; every backend against scalar's bits.
  * May know: the public header, masked.h, check.h, mask_oracle.h.
  * Must not know: anything under src/. */
 #include "masked.h"

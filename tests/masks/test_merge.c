@@ -86,7 +86,8 @@ static void free_merged(merged *m)
 
 /* ---- The formula ---- */
 
-/* A part's weight errs by the rounding of the exponent and 2 u of exp, its product by u; the two sums by u an addition. */
+/* A part's weight errs by the rounding of the exponent and 2 u of exp, its product by u; the two sums by u an
+ * addition. */
 static void check_row(const parts *p, const merged *got, int64_t row)
 {
     double max = -INFINITY, sum = 0.0, distance = 0.0;
@@ -295,8 +296,8 @@ static void merge_half(const parts *p, int64_t half, parts *two)
     free_merged(&m);
 }
 
-/* Merging in groups is merging at once, but for roundings: those of each merge's sums, and that of a group's LSE, which is off
- * by u times itself and so are the weights of its parts. */
+/* Merging in groups is merging at once, but for roundings: those of each merge's sums, and that of a group's LSE,
+ * which is off by u times itself and so are the weights of its parts. */
 static void groups(void)
 {
     check_rng rng = check_rng_named("merge in groups");

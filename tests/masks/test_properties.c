@@ -137,6 +137,49 @@ static void lengths_as_mask(void)
     }
 }
 
+/* Hides all keys but one from all rows. */
+static void show_one(masked *m, check_rng *rng, int way, int64_t key)
+{
+    const int64_t keys = m->shape.seq_len_kv;
+    if (way == 0)
+        masked_full_mask(m);
+    if (way == 1)
+        masked_full_bias(m);
+    if (way == 2)
+        masked_add_blocks(m, rng, m->shape.seq_len_q, 1);
+    for (int64_t j = 0; way == 2 && j < keys; j++)
+        m->blocks[j] = j == key;
+    for (int64_t n = 0; way < 2 && n < masked_rows(m) * keys; n++) {
+        if (way == 0)
+            m->mask[n] = n % keys == key;
+        if (way == 1)
+            m->bias[n] = n % keys == key ? 1.0f : -INFINITY;
+    }
+}
+
+/* The only visible key, at the edges of vectors and of blocks, has weight 1: out is its value bit for bit. */
+static void one_visible_key(void)
+{
+    enum { DIM = 8, KEYS = 520 };
+    static const int64_t places[] = { 0, 15, 16, 255, 256, 511, 512, KEYS - 1 };
+    heed_isa list[CHECK_MAX_BACKENDS];
+    const size_t count = check_backends(list);
+    check_rng rng = check_rng_named("one visible key");
+    for (int n = 0; n < 8 * 3 * 2; n++) {
+        const int64_t key = places[n % 8];
+        masked m = masked_make(&rng, 1, 1, 1, n < 24 ? 3 : 120, KEYS, DIM, DIM);
+        show_one(&m, &rng, n / 8 % 3, key);
+        for (size_t i = 0; i < count; i++) {
+            const masked_run run = masked_plain(list[i]);
+            masked_result r = masked_execute(&m, &run);
+            for (int64_t row = 0; row < masked_rows(&m); row++)
+                check_same(r.out + row * DIM, m.v + key * DIM, DIM, "the value of the only key");
+            masked_free_result(&r);
+        }
+        masked_free(&m);
+    }
+}
+
 /* ---- ALiBi ---- */
 
 static int64_t position(const masked *m, int64_t b, int64_t i)
@@ -290,7 +333,8 @@ int main(int argc, char **argv)
 {
     static const check_test tests[] = { { "window_as_mask", window_as_mask }, { "mask_as_bias", mask_as_bias },
         { "blocks_as_mask", blocks_as_mask }, { "lengths_as_mask", lengths_as_mask },
-        { "slopes_as_bias", slopes_as_bias }, { "repeated_heads", repeated_heads },
-        { "separate_calls", separate_calls }, { "chunked_queries", chunked_queries } };
+        { "one_visible_key", one_visible_key }, { "slopes_as_bias", slopes_as_bias },
+        { "repeated_heads", repeated_heads }, { "separate_calls", separate_calls },
+        { "chunked_queries", chunked_queries } };
     return check_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }

@@ -68,8 +68,8 @@ static long double magnitude_of(const heed_rope_desc *d)
                                       : 1.0L;
 }
 
-/* One value: rounded once to float from double arithmetic, whose angle errs by a part of itself: 2^-53 for its product, and
- * what the frequency errs, which is exp of up to ln(base) in double. */
+/* One value: rounded once to float from double arithmetic, whose angle errs by a part of itself: 2^-53 for its
+ * product, and what the frequency errs, which is exp of up to ln(base) in double. */
 static void check_value(float got, long double want, long double angle, const heed_rope_desc *d, int64_t pair)
 {
     const long double base = d->base != 0.0 ? (long double)d->base : 10000.0L;
@@ -98,8 +98,8 @@ static void check_table(const heed_rope_desc *d, int64_t first, int64_t position
     check_free_all();
 }
 
-/* Values of published models, and the ends of what the fields may hold.  The last three have YaRN's first pair below 0, its last
- * beyond the pairs, and both at 0. */
+/* Values of published models, and the ends of what the fields may hold.  The last three have YaRN's first pair below
+ * 0, its last beyond the pairs, and both at 0. */
 static const heed_rope_desc descs[] = {
     { sizeof(heed_rope_desc), 128, 0, HEED_ROPE_PLAIN, 1, 0, 0, 0, 0, 0, 0 },
     { sizeof(heed_rope_desc), 2, 10000, HEED_ROPE_PLAIN, 0, 0, 0, 0, 0, 0, 0 },

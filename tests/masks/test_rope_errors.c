@@ -1,4 +1,4 @@
-/* Refusals of rotary embedding and of a layer's masks: the status, the field and its value in the message, nothing written.
+/* Refusals of rotary embedding and layers: the status, the field and its value in the message, nothing written.
  * May know: the public header, check.h.
  * Must not know: anything under src/. */
 #include "check.h"

@@ -295,8 +295,8 @@ static size_t workspace(heed_isa isa, int64_t length, int64_t heads, int64_t kv_
     return size;
 }
 
-/* L06: a plan does not know whether a bias will be given, so its size holds with one.  Twice the length, at most twice the
- * memory, and far from a score for each pair; keys and values are not repeated for the heads of a group. */
+/* L06: a plan does not know whether a bias will be given, so its size holds with one.  Twice the length, at most twice
+ * the memory, and far from a score for each pair; keys and values are not repeated for the heads of a group. */
 static void l06_workspace(void)
 {
     heed_isa list[CHECK_MAX_BACKENDS];
