@@ -41,6 +41,14 @@ int heed_add(size_t *sum, size_t value)
     return 1;
 }
 
+int heed_place(size_t *size, size_t *offset, size_t count, size_t element)
+{
+    size_t bytes;
+    *offset = *size;
+    return heed_multiply(count, element, &bytes) && bytes <= SIZE_MAX - HEED_ALIGNMENT &&
+           heed_add(size, heed_round_up(bytes, HEED_ALIGNMENT));
+}
+
 heed_status heed_copy_struct(void *to, size_t to_size, const void *from, const char *name, heed_error *error)
 {
     size_t size;

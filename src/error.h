@@ -22,6 +22,10 @@ int heed_multiply(size_t a, size_t b, size_t *product);
 /* *sum += rounded-up value; 0 if it does not fit. */
 int heed_add(size_t *sum, size_t value);
 
+/* Appends count elements to a map of memory whose parts begin at multiples of HEED_ALIGNMENT: *offset is where, *size grows.  0 if
+ * it does not fit. */
+int heed_place(size_t *size, size_t *offset, size_t count, size_t element);
+
 /* Copies a versioned struct of the caller, whose first member is its struct_size, over the defaults in to.  name is for the
  * message. */
 heed_status heed_copy_struct(void *to, size_t to_size, const void *from, const char *name, heed_error *error);

@@ -180,10 +180,8 @@ typedef struct layer_map {
 
 static int place_rows(size_t *size, size_t *offset, int64_t rows, int64_t width)
 {
-    size_t bytes;
-    *offset = *size;
-    return heed_multiply((size_t)rows, (size_t)width, &bytes) && heed_multiply(bytes, sizeof(float), &bytes) &&
-           bytes <= SIZE_MAX - HEED_ALIGNMENT && heed_add(size, heed_round_up(bytes, HEED_ALIGNMENT));
+    size_t count;
+    return heed_multiply((size_t)rows, (size_t)width, &count) && heed_place(size, offset, count, sizeof(float));
 }
 
 static heed_status map_layer(const heed_layer *l, int64_t batch, int64_t seq_len, layer_map *map, heed_error *error)

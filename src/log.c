@@ -21,3 +21,12 @@ double heed_log(double x)
     /* ln 2 in two parts: the first has trailing zeros, so its product with the exponent is exact. */
     return exponent * 0x1.62e42fefa38p-1 + (2.0 * s * series + exponent * 0x1.ef35793c7673p-45);
 }
+
+float heed_lse(float max, float sum)
+{
+    if (sum == 0.0f)
+        return -INFINITY;
+    if (!(sum < INFINITY) || !isfinite(max)) /* a NaN or +inf score */
+        return NAN;
+    return (float)((double)max + heed_log((double)sum));
+}

@@ -63,9 +63,7 @@ static float part_weights(const merge *m, int64_t row, float *weights, float *su
     *sum = 0.0f;
     for (int64_t i = 0; i < m->parts; i++)
         *sum += weights[i];
-    if (*sum == 0.0f)
-        return -INFINITY;
-    return *sum < INFINITY && isfinite(max) ? (float)((double)max + heed_log((double)*sum)) : NAN;
+    return heed_lse(max, *sum);
 }
 
 static void merge_row(const merge *m, int64_t row)

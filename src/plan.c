@@ -70,15 +70,6 @@ static void cut_into_tasks(heed_plan *plan)
     }
 }
 
-/* Appends count floats (or bytes) to a map; *offset is where they begin.  0 if it does not fit. */
-static int place(size_t *size, size_t *offset, size_t count, size_t element)
-{
-    size_t bytes;
-    *offset = *size;
-    return heed_multiply(count, element, &bytes) && bytes <= SIZE_MAX - HEED_ALIGNMENT &&
-           heed_add(size, heed_round_up(bytes, HEED_ALIGNMENT));
-}
-
 static int map_scratch(heed_plan *plan, size_t width_v)
 {
     heed_scratch_map *map = &plan->map;
@@ -86,21 +77,22 @@ static int map_scratch(heed_plan *plan, size_t width_v)
     size_t count;
     map->size = 0;
     if (!heed_multiply(rows, (size_t)plan->attention.head_dim, &count) ||
-        !place(&map->size, &map->q, count, sizeof(float)))
+        !heed_place(&map->size, &map->q, count, sizeof(float)))
         return 0;
-    if (!place(&map->size, &map->scores, rows * HEED_LD_SCORES, sizeof(float)))
+    if (!heed_place(&map->size, &map->scores, rows * HEED_LD_SCORES, sizeof(float)))
         return 0;
-    if (!heed_multiply(rows, width_v, &count) || !place(&map->size, &map->out, count, sizeof(float)))
+    if (!heed_multiply(rows, width_v, &count) || !heed_place(&map->size, &map->out, count, sizeof(float)))
         return 0;
-    if (!place(&map->size, &map->state, 6 * padded, sizeof(float)) ||
-        !place(&map->size, &map->ranges, padded, sizeof(heed_range)) ||
-        !place(&map->size, &map->mask_row, 1, sizeof(heed_mask_row)))
+    if (!heed_place(&map->size, &map->state, 6 * padded, sizeof(float)) ||
+        !heed_place(&map->size, &map->ranges, padded, sizeof(heed_range)) ||
+        !heed_place(&map->size, &map->mask_row, 1, sizeof(heed_mask_row)))
         return 0;
     if (plan->packs_shared)
         return 1;
     return heed_multiply(HEED_BLOCK_KV, (size_t)plan->attention.head_dim, &count) &&
-           place(&map->size, &map->packed_k, count, sizeof(float)) && heed_multiply(HEED_BLOCK_KV, width_v, &count) &&
-           place(&map->size, &map->packed_v, count, sizeof(float));
+           heed_place(&map->size, &map->packed_k, count, sizeof(float)) &&
+           heed_multiply(HEED_BLOCK_KV, width_v, &count) &&
+           heed_place(&map->size, &map->packed_v, count, sizeof(float));
 }
 
 static int map_workspace(heed_plan *plan)
@@ -115,14 +107,15 @@ static int map_workspace(heed_plan *plan)
         if (!heed_multiply(keys, (size_t)plan->attention.head_dim, &plan->panels_k) ||
             !heed_multiply(keys, width_v, &plan->panels_v))
             return 0;
-        if (!heed_multiply(wave, plan->panels_k, &count) || !place(&size, &plan->packed_k, count, sizeof(float)))
+        if (!heed_multiply(wave, plan->panels_k, &count) || !heed_place(&size, &plan->packed_k, count, sizeof(float)))
             return 0;
-        if (!heed_multiply(wave, plan->panels_v, &count) || !place(&size, &plan->packed_v, count, sizeof(float)))
+        if (!heed_multiply(wave, plan->panels_v, &count) || !heed_place(&size, &plan->packed_v, count, sizeof(float)))
             return 0;
-        if (!heed_multiply(wave, (size_t)plan->blocks_kv, &count) || !place(&size, &plan->finite, count, 1))
+        if (!heed_multiply(wave, (size_t)plan->blocks_kv, &count) || !heed_place(&size, &plan->finite, count, 1))
             return 0;
     }
-    if (!place(&size, &plan->scratch, (size_t)plan->workers, plan->map.size) || !heed_add(&size, HEED_ALIGNMENT - 1))
+    if (!heed_place(&size, &plan->scratch, (size_t)plan->workers, plan->map.size) ||
+        !heed_add(&size, HEED_ALIGNMENT - 1))
         return 0;
     plan->workspace_size = size;
     return size <= PTRDIFF_MAX;

@@ -48,6 +48,11 @@ heed_status heed_attention_resolve(heed_attention *to, const heed_attention *fro
 heed_status heed_check_tensor(const char *name, const heed_strides *s, int64_t batch, int64_t heads, int64_t seq_len,
     int64_t dim, int is_output, heed_error *error);
 
+/* The strides of all four tensors for that many rows.  Only final numbers of rows can show whether those of out overlap; the rows of
+ * packed sequences are known when they are run. */
+heed_status heed_check_strides(
+    const heed_attention *a, int64_t batch, int64_t rows_q, int64_t rows_kv, int rows_are_final, heed_error *error);
+
 /* Strides of a packed [batch][head][seq][dim] or [batch][seq][head][dim] tensor. */
 heed_strides heed_packed_strides(heed_layout layout, int64_t heads, int64_t seq_len, int64_t dim);
 

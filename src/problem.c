@@ -139,19 +139,17 @@ static heed_status resolve_strides(heed_attention *a, heed_error *error)
     return HEED_OK;
 }
 
-static heed_status check_strides(const heed_attention *a, heed_error *error)
+heed_status heed_check_strides(
+    const heed_attention *a, int64_t batch, int64_t rows_q, int64_t rows_kv, int rows_are_final, heed_error *error)
 {
-    const int64_t batch = a->varlen ? 1 : a->batch;
-    const int64_t h = a->num_heads, hk = a->num_kv_heads, lq = a->seq_len_q, lk = a->seq_len_kv, d = a->head_dim,
-                  dv = a->head_dim_v;
-    heed_status status = heed_check_tensor("strides_q", &a->strides_q, batch, h, lq, d, 0, error);
+    const int64_t h = a->num_heads, hk = a->num_kv_heads, d = a->head_dim, dv = a->head_dim_v;
+    heed_status status = heed_check_tensor("strides_q", &a->strides_q, batch, h, rows_q, d, 0, error);
     if (status == HEED_OK)
-        status = heed_check_tensor("strides_k", &a->strides_k, batch, hk, lk, d, 0, error);
+        status = heed_check_tensor("strides_k", &a->strides_k, batch, hk, rows_kv, d, 0, error);
     if (status == HEED_OK)
-        status = heed_check_tensor("strides_v", &a->strides_v, batch, hk, lk, dv, 0, error);
+        status = heed_check_tensor("strides_v", &a->strides_v, batch, hk, rows_kv, dv, 0, error);
     if (status == HEED_OK)
-        status =
-            heed_check_tensor("strides_out", &a->strides_out, batch, h, lq, dv, !a->varlen, error); /* else by run */
+        status = heed_check_tensor("strides_out", &a->strides_out, batch, h, rows_q, dv, rows_are_final, error);
     return status;
 }
 
@@ -224,6 +222,6 @@ heed_status heed_attention_resolve(heed_attention *to, const heed_attention *fro
         to->window_right = -1;
     status = resolve_strides(to, error);
     if (status == HEED_OK)
-        status = check_strides(to, error);
+        status = heed_check_strides(to, to->varlen ? 1 : to->batch, to->seq_len_q, to->seq_len_kv, !to->varlen, error);
     return status == HEED_OK ? check_masks(to, error) : status;
 }

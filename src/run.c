@@ -42,15 +42,7 @@ static heed_status check_varlen(const heed_attention *a, const heed_tensors *x, 
         status = check_offsets("tensors.offsets_kv", x->offsets_kv, a->batch, a->seq_len_kv, error);
     if (status != HEED_OK)
         return status;
-    const int64_t rows_q = x->offsets_q[a->batch], rows_kv = x->offsets_kv[a->batch];
-    status = heed_check_tensor("strides_q", &a->strides_q, 1, a->num_heads, rows_q, a->head_dim, 0, error);
-    if (status == HEED_OK)
-        status = heed_check_tensor("strides_k", &a->strides_k, 1, a->num_kv_heads, rows_kv, a->head_dim, 0, error);
-    if (status == HEED_OK)
-        status = heed_check_tensor("strides_v", &a->strides_v, 1, a->num_kv_heads, rows_kv, a->head_dim_v, 0, error);
-    if (status == HEED_OK)
-        status = heed_check_tensor("strides_out", &a->strides_out, 1, a->num_heads, rows_q, a->head_dim_v, 1, error);
-    return status;
+    return heed_check_strides(a, 1, x->offsets_q[a->batch], x->offsets_kv[a->batch], 1, error);
 }
 
 static heed_status check_tensors(const heed_plan *plan, const heed_tensors *x, heed_error *error)

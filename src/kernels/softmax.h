@@ -219,14 +219,14 @@ static void HEED_FN(finish_row)(float *out, const float *o, float keep, float su
         vf_store_n(out + c, vf_add(vf_div(vf_mul(vf_load(o + c), factor), divisor), vf_zero()), d - c);
 }
 
-INLINE void softmax_divide(float *y, const float *x, size_t n, float sum)
+INLINE void softmax_divide(float *y, size_t n, float sum)
 {
     const vf divisor = vf_set1(sum == 0.0f ? 1.0f : sum);
     size_t j = 0;
     for (; j + VEC_LANES <= n; j += VEC_LANES)
-        vf_store(y + j, vf_div(vf_load(x + j), divisor));
+        vf_store(y + j, vf_div(vf_load(y + j), divisor));
     if (j < n)
-        vf_store_n(y + j, vf_div(vf_load_n(x + j, n - j), divisor), n - j);
+        vf_store_n(y + j, vf_div(vf_load_n(y + j, n - j), divisor), n - j);
 }
 
 INLINE vf weights_vector(const int kind, vf score, vf shift, vf divisor)
@@ -272,7 +272,7 @@ INLINE void softmax_row(const int kind, float *y, const float *x, size_t n)
     softmax_exp_kind(kind, tail, tail, HEED_LANES, shift, sums);
     for (size_t j = whole; j < n; j++)
         y[j] = tail[j - whole];
-    softmax_divide(y, y, n, softmax_reduce_add(sums));
+    softmax_divide(y, n, softmax_reduce_add(sums));
 }
 
 static void HEED_FN(softmax_row_builtin)(float *y, const float *x, size_t n)
