@@ -93,9 +93,10 @@ void heed_pack_task(void *argument, int64_t index, int32_t worker)
     const int64_t head = r->first_head + wave_head;
     const heed_sequence s = heed_sequence_of(p, r->tensors, head / p->attention.num_kv_heads);
     const heed_span seen = blocks_seen(&s, 0, p->attention.seq_len_q - 1);
-    if (block >= seen.lo && block < seen.hi && heed_mask_needs_block(p, r->tensors, &s, block))
-        *shared_finite(r, wave_head, block) = (char)pack_block(r, &s, head % p->attention.num_kv_heads, block,
-            shared_keys(r, wave_head, block), shared_values(r, wave_head, block));
+    const int64_t kv_head = head % p->attention.num_kv_heads;
+    if (block >= seen.lo && block < seen.hi && heed_mask_needs_block(p, r->tensors, &s, kv_head, block))
+        *shared_finite(r, wave_head, block) = (char)pack_block(
+            r, &s, kv_head, block, shared_keys(r, wave_head, block), shared_values(r, wave_head, block));
 }
 
 /* ---- One task ---- */
@@ -173,30 +174,23 @@ static void task_reset(task *t)
         t->state.keep[i] = t->state.add[i] = 0.0f;
     }
     memset(t->out, 0, t->m * heed_round_up((size_t)a->head_dim_v, (size_t)p->backend->nr) * sizeof(float));
-    for (size_t i = 0; t->run->tensors->weights && i < t->m; i++)
+    for (size_t i = 0; t->run->tensors->weights && i < t->m; i++) {
+        float *w = weights_of(t, i);
         for (int64_t j = 0; j < a->seq_len_kv; j++)
-            weights_of(t, i)[j] = -INFINITY;
+            w[j] = -INFINITY;
+    }
     for (int32_t j = 0; t->run->masks_scores && j < HEED_BLOCK_KV + HEED_LANES; j++)
         t->mask_row->count[j] = (float)j;
 }
 
-/* Row i's visible keys within the block; returns 0 if no row sees any. */
+/* Every row's visible keys within the block; returns 0 if no row sees any. */
 static int task_ranges(task *t, int64_t block)
 {
-    const int64_t first = block * HEED_BLOCK_KV;
+    const heed_run_state *r = t->run;
     int any = 0;
     for (size_t i = 0; i < t->m; i++) {
-        const heed_span seen = heed_visible(&t->seq, query_position(t, i));
-        heed_range range = { 0, 0 };
-        if (seen.lo < first + HEED_BLOCK_KV && seen.hi > first) {
-            range.lo = seen.lo > first ? (int32_t)(seen.lo - first) : 0;
-            range.hi = (int32_t)min64(seen.hi - first, HEED_BLOCK_KV);
-        }
-        if (t->run->masks_scores)
-            range = heed_mask_narrow(
-                t->run->plan, t->run->tensors, &t->seq, query_head(t, i), query_position(t, i), first, range);
-        t->ranges[i] = range;
-        any |= range.hi > range.lo;
+        t->ranges[i] = heed_mask_range(r->plan, r->tensors, &t->seq, query_head(t, i), query_position(t, i), block);
+        any |= t->ranges[i].hi > t->ranges[i].lo;
     }
     return any;
 }
@@ -261,15 +255,6 @@ static void task_sinks(task *t)
     t->run->plan->backend->merge_rows[t->run->plan->exp](&t->state, t->m);
 }
 
-static float row_lse(float max, float sum)
-{
-    if (sum == 0.0f)
-        return -INFINITY;
-    if (!(sum < INFINITY) || !isfinite(max)) /* a NaN or +inf score */
-        return NAN;
-    return (float)((double)max + heed_log((double)sum));
-}
-
 static float *lse_of(const task *t, size_t i)
 {
     const heed_attention *a = &t->run->plan->attention;
@@ -294,7 +279,7 @@ static void task_finish(task *t)
         p->backend->finish_row(x->out + row_offset(p, &a->strides_out, t->seq.batch, query_head(t, i), row),
             t->out + i * width, keep, sum, dv);
         if (x->lse)
-            *lse_of(t, i) = row_lse(max, sum);
+            *lse_of(t, i) = heed_lse(max, sum);
         if (x->weights && a->seq_len_kv)
             p->backend->weights_row[p->exp](weights_of(t, i), (size_t)a->seq_len_kv, max, sum);
     }

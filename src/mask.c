@@ -101,23 +101,6 @@ static const uint8_t *block_row(const heed_plan *plan, const heed_tensors *t, in
     return t->block_mask + i / a->block_mask_q * columns;
 }
 
-int heed_mask_needs_block(const heed_plan *plan, const heed_tensors *t, const heed_sequence *s, int64_t block)
-{
-    if (!t->block_mask)
-        return 1;
-    const int64_t rows = plan->attention.block_mask_q, columns = plan->attention.block_mask_kv;
-    const int64_t begin = block * HEED_BLOCK_KV, end = begin + HEED_BLOCK_KV;
-    for (int64_t i = 0; i < s->len_q; i += rows) {
-        heed_span seen = heed_visible_to(s, i, min64(i + rows, s->len_q) - 1);
-        seen.lo = max64(seen.lo, begin);
-        seen.hi = min64(seen.hi, end);
-        for (int64_t column = seen.lo / columns; seen.lo < seen.hi && column <= (seen.hi - 1) / columns; column++)
-            if (block_row(plan, t, i)[column])
-                return 1;
-    }
-    return 0;
-}
-
 /* One row's view of everything that hides single keys, with the strides at hand. */
 typedef struct hiding {
     const float *bias; /* of column 0, NULL: none */
@@ -148,7 +131,7 @@ static int is_hidden(const hiding *h, int32_t column)
     return h->bias && h->bias[column * h->bias_key] == -INFINITY;
 }
 
-/* Eight keys from column j on at once, where one contiguous mask or bias alone hides all of them. */
+/* Eight keys from column j on at once, where one contiguous mask or bias, or the block mask alone hides all of them. */
 static int eight_hidden(const hiding *h, int32_t j)
 {
     static const float none[8] = { -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY, -INFINITY,
@@ -156,13 +139,28 @@ static int eight_hidden(const hiding *h, int32_t j)
     static const uint8_t zero[8] = { 0 };
     if (h->mask && h->mask_key == 1 && memcmp(h->mask + j, zero, sizeof zero) == 0)
         return 1;
+    if (h->blocks && h->block_kv >= 8 && !h->blocks[(h->first + j) / h->block_kv] &&
+        !h->blocks[(h->first + j + 7) / h->block_kv]) /* they lie in two of its blocks at the most */
+        return 1;
     return h->bias && h->bias_key == 1 && memcmp(h->bias + j, none, sizeof none) == 0;
 }
 
-heed_range heed_mask_narrow(const heed_plan *plan, const heed_tensors *t, const heed_sequence *s, int64_t head,
-    int64_t i, int64_t first, heed_range range)
+static int hides_single_keys(const heed_tensors *t)
 {
-    if (range.lo >= range.hi || !(t->bias || t->mask || t->block_mask))
+    return t->bias || t->mask || t->block_mask;
+}
+
+heed_range heed_mask_range(
+    const heed_plan *plan, const heed_tensors *t, const heed_sequence *s, int64_t head, int64_t i, int64_t block)
+{
+    const int64_t first = block * HEED_BLOCK_KV;
+    const heed_span seen = heed_visible(s, i);
+    heed_range range = { 0, 0 };
+    if (seen.lo >= first + HEED_BLOCK_KV || seen.hi <= first)
+        return range;
+    range.lo = (int32_t)(max64(seen.lo, first) - first);
+    range.hi = (int32_t)min64(seen.hi - first, HEED_BLOCK_KV);
+    if (!hides_single_keys(t))
         return range;
     const hiding h = hiding_of(plan, t, s, head, i, first);
     while (range.lo + 8 <= range.hi && eight_hidden(&h, range.lo))
@@ -176,6 +174,18 @@ heed_range heed_mask_narrow(const heed_plan *plan, const heed_tensors *t, const 
     if (range.lo >= range.hi)
         range.lo = range.hi = 0;
     return range;
+}
+
+int heed_mask_needs_block(
+    const heed_plan *plan, const heed_tensors *t, const heed_sequence *s, int64_t kv_head, int64_t block)
+{
+    if (!hides_single_keys(t))
+        return 1;
+    for (int64_t i = 0; i < min64(s->len_q, plan->attention.seq_len_q); i++)
+        for (int64_t head = kv_head * plan->group; head < (kv_head + 1) * plan->group; head++)
+            if (heed_mask_range(plan, t, s, head, i, block).hi)
+                return 1;
+    return 0;
 }
 
 /* The row's mask as contiguous bytes: where it is, or gathered together with the block mask. */

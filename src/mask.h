@@ -25,16 +25,17 @@ heed_span heed_visible(const heed_sequence *s, int64_t i);
 /* All that queries first .. last see between them. */
 heed_span heed_visible_to(const heed_sequence *s, int64_t first, int64_t last);
 
-/* 0 if the block mask hides that block of HEED_BLOCK_KV keys from every query: it need not be read. */
-int heed_mask_needs_block(const heed_plan *plan, const heed_tensors *tensors, const heed_sequence *s, int64_t block);
-
 /* 1 if scores must be changed, or keys hidden one by one. */
 int heed_mask_scores(const heed_plan *plan, const heed_tensors *tensors);
 
-/* Narrows the range of a row (query i of a head, columns of the block of keys that begins at key first) by what mask, bias and
- * block mask hide at its ends. */
-heed_range heed_mask_narrow(const heed_plan *plan, const heed_tensors *tensors, const heed_sequence *s, int64_t head,
-    int64_t i, int64_t first, heed_range range);
+/* The keys of a block that query i of a head sees: what length, causal and window leave, narrowed by what mask, bias and block
+ * mask hide at its ends; lo = hi = 0 when there are none. */
+heed_range heed_mask_range(
+    const heed_plan *plan, const heed_tensors *tensors, const heed_sequence *s, int64_t head, int64_t i, int64_t block);
+
+/* 0 if mask, bias or block mask hide that block from every query of the kv head's group: it need not be read. */
+int heed_mask_needs_block(
+    const heed_plan *plan, const heed_tensors *tensors, const heed_sequence *s, int64_t kv_head, int64_t block);
 
 /* Room for a row whose bias or mask cannot be read where it is. */
 typedef struct heed_mask_row {

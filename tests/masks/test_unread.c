@@ -275,6 +275,33 @@ static void block_mask_under_window(void)
     expect_unread(&s, "block mask and window");
 }
 
+/* Blocks that a boolean mask or a bias of -inf hides from every query, by one row for all and by a row each. */
+static void masks_and_biases(void)
+{
+    static uint8_t mask[150 * KEYS];
+    static float bias[150 * KEYS];
+    for (size_t n = 0; n < SIZES * 4; n++) {
+        scene s = make_scene(sizes[n % SIZES]);
+        const int64_t rows = n / SIZES % 2 ? sizes[n % SIZES] : 1;
+        for (int64_t i = 0; i < rows * KEYS; i++) { /* the last row sees one key more, in a block of its own */
+            const int64_t key = i % KEYS;
+            mask[i] = key < 5 || (key >= 3 * BLOCK + 7 && key < 3 * BLOCK + 20) ||
+                      (i / KEYS == rows - 1 && key == 5 * BLOCK + 100);
+            bias[i] = mask[i] ? 0.5f : -INFINITY;
+        }
+        s.shape.strides_mask.query = s.shape.strides_bias.query = rows > 1 ? KEYS : 0;
+        s.shape.strides_mask.key = s.shape.strides_bias.key = 1;
+        if (n / SIZES < 2)
+            s.tensors.mask = mask;
+        else
+            s.tensors.bias = bias;
+        allow(&s, 0, BLOCK);
+        allow(&s, 3 * BLOCK, 4 * BLOCK);
+        allow(&s, 5 * BLOCK, 6 * BLOCK);
+        expect_unread(&s, n / SIZES < 2 ? "boolean mask" : "bias of -inf");
+    }
+}
+
 /* ---- Memory ---- */
 
 static size_t workspace(heed_isa isa, int64_t length, int64_t heads, int64_t kv_heads)
@@ -374,7 +401,7 @@ int main(int argc, char **argv)
 {
     static const check_test tests[] = { { "nothing_is_protected_in_vain", nothing_is_protected_in_vain },
         { "windows", windows }, { "causal", causal }, { "lengths", lengths }, { "block_masks", block_masks },
-        { "block_mask_under_window", block_mask_under_window }, { "L06_workspace", l06_workspace },
-        { "L06_run", l06_run } };
+        { "block_mask_under_window", block_mask_under_window }, { "masks_and_biases", masks_and_biases },
+        { "L06_workspace", l06_workspace }, { "L06_run", l06_run } };
     return check_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }
