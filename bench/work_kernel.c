@@ -28,7 +28,7 @@ static heed_status run_pack_k(bench_work *base, heed_error *error)
 {
     const kernel_work *w = kernel_of(base);
     (void)error;
-    w->backend->pack_k(w->c, w->a, (ptrdiff_t)w->k, w->m, w->k);
+    w->backend->pack_k(HEED_TYPE_F32, w->c, w->a, (ptrdiff_t)w->k, w->m, w->k, 0);
     return HEED_OK;
 }
 
@@ -36,7 +36,7 @@ static heed_status run_pack_v(bench_work *base, heed_error *error)
 {
     const kernel_work *w = kernel_of(base);
     (void)error;
-    w->backend->pack_v(w->c, w->a, (ptrdiff_t)w->k, w->m, w->k);
+    w->backend->pack_v(HEED_TYPE_F32, w->c, w->m, w->a, (ptrdiff_t)w->k, w->m, w->k, 0);
     return HEED_OK;
 }
 
@@ -62,7 +62,7 @@ static heed_status run_pv(bench_work *base, heed_error *error)
     const kernel_work *w = kernel_of(base);
     (void)error;
     w->backend->pv_tile(
-        w->c, w->n, w->a, HEED_LD_SCORES, w->b, w->ranges, w->m, HEED_BLOCK_KV, w->k, 1, w->rows.keep, w->rows.add);
+        w->c, w->n, w->a, HEED_LD_SCORES, w->b, HEED_BLOCK_KV, w->ranges, w->m, w->k, 1, w->rows.keep, w->rows.add);
     return HEED_OK;
 }
 

@@ -19,6 +19,8 @@ enum {
     HEED_LANES = 16,
     /* Row pitch of a score tile: not a power of two, so that the rows of a tile do not share L1 sets. */
     HEED_LD_SCORES = HEED_BLOCK_KV + 16,
+    /* Keys that a few rows take at once, straight from where they are stored: their panels fit L1. */
+    HEED_STRIP_KV = 64,
     HEED_EXP_KINDS = 2
 };
 
@@ -42,12 +44,30 @@ typedef struct heed_rows {
 
 /* What is done to the scores of one row of a block; 0 and NULL leave a step out. */
 typedef struct heed_score {
+    const float *key_scale; /* int8 keys: factor of each, indexed by column, readable to a whole vector */
     float softcap, inverse_softcap;
     float slope, distance;  /* ALiBi; distance is that of column 0 from the query */
     const float *count;     /* 0, 1, 2, ... */
     const float *bias;      /* contiguous, indexed by column */
     const uint8_t *visible; /* contiguous, indexed by column: 0 hides */
 } heed_score;
+
+/* A product of one to HEED_FEW rows with keys or values where they are stored. */
+enum { HEED_FEW = 4, HEED_FEW_UNITS = 64 / HEED_LANES, HEED_FEW_KEYS = 32 };
+typedef struct heed_few {
+    float *to; /* qk: scores; pv: sums, continued */
+    size_t ld_to;
+    const float *rows; /* qk: queries, m x d; pv: weights, m x n */
+    size_t ld_rows;
+    size_t m, n, d;   /* n keys or values of d elements */
+    const void *from; /* n rows */
+    ptrdiff_t ld;     /* elements between rows; transposed keys: between dimensions */
+    uintptr_t ahead;  /* prefetched so many bytes behind each row, 0: nothing */
+    float scale;      /* qk */
+    /* Transposed keys, 16 at a time: readable as 16 even where the last has fewer. */
+    const void *units[HEED_FEW_UNITS];
+    uintptr_t units_ahead[HEED_FEW_UNITS];
+} heed_few;
 
 typedef struct heed_backend {
     heed_isa isa;
@@ -57,10 +77,18 @@ typedef struct heed_backend {
     int32_t lanes;               /* floats in a vector */
     int32_t mr, nr;              /* register tile: rows, columns; nr divides HEED_BLOCK_KV */
 
-    /* panels[j/nr][p][j%nr] = k[j][p], zero for n <= j < n rounded up to nr. */
-    void (*pack_k)(float *panels, const float *k, ptrdiff_t ldk, size_t n, size_t d);
-    /* panels[c/nr][j][c%nr] = v[j][c], zero for d <= c < d rounded up to nr.  Returns 1 if all of v is finite. */
-    int (*pack_v)(float *panels, const float *v, ptrdiff_t ldv, size_t n, size_t d);
+    /* panels[j/nr][p][j%nr] = k[j][p], zero for n <= j < n rounded up to nr.  k holds elements of that type, of which ldk lie
+     * between keys; int8 is taken as it is, its scales come in later (score_row, scale_row).  What lies `ahead` bytes behind each
+     * row is prefetched, 0: nothing. */
+    void (*pack_k)(heed_type type, float *panels, const void *k, ptrdiff_t ldk, size_t n, size_t d, uintptr_t ahead);
+    /* The same for keys stored transposed, k[p][j] with ldk between dimensions: n of them become columns j .. of the panels, the rest
+     * of width columns zero.  j and width are multiples of HEED_LANES. */
+    void (*pack_kt)(heed_type type, float *panels, size_t j, size_t width, const void *k, size_t ldk, size_t n,
+        size_t d, uintptr_t ahead);
+    /* panels[c/nr][j][c%nr] = v[j][c], zero for d <= c < d rounded up to nr; ld keys lie between panels.  Returns 1 if all of v is
+     * finite. */
+    int (*pack_v)(
+        heed_type type, float *panels, size_t ld, const void *v, ptrdiff_t ldv, size_t n, size_t d, uintptr_t ahead);
 
     /* s[i][j] = scale * (q[i] . k[j]) for the panels that any row of a register tile sees; the dot product is one fma chain
      * from +0, ascending.  Columns outside rows[i] hold anything. */
@@ -74,10 +102,24 @@ typedef struct heed_backend {
         const heed_rows *state, float *s, size_t lds, const heed_range *rows, size_t m);
     /* The merge alone: block_max and block_sum into max and sum, keep and add set, for m rows. */
     void (*merge_rows[HEED_EXP_KINDS])(const heed_rows *state, size_t m);
-    /* o[i][c] = (p[i] . v[:, c]) * add[i] + o[i][c] * keep[i].  Panels hold n rows of v.  A weight of -0 is a hidden key: with
-     * finite v its product changes nothing, otherwise it is left out.  ldo >= d rounded up to nr. */
-    void (*pv_tile)(float *o, size_t ldo, const float *p, size_t ldp, const float *panels, const heed_range *rows,
-        size_t m, size_t n, size_t d, int v_is_finite, const float *keep, const float *add);
+    /* p[j] *= factor[j] for j < n. */
+    void (*scale_row)(float *p, const float *factor, size_t n);
+    /* o[i][c] = (p[i] . v[:, c]) * add[i] + o[i][c] * keep[i], or, with keep and add NULL, the chain continued from o[i][c].  ld keys
+     * lie between the panels of v.  A weight of -0 is a hidden key: with finite v its product changes nothing, otherwise it is
+     * left out.  ldo >= d rounded up to nr. */
+    void (*pv_tile)(float *o, size_t ldo, const float *p, size_t ldp, const float *panels, size_t ld,
+        const heed_range *rows, size_t m, size_t d, int v_is_finite, const float *keep, const float *add);
+    /* o[c] = x[c] * add + o[c] * keep for c < n, a multiple of nr. */
+    void (*blend_row)(float *o, const float *x, float keep, float add, size_t n);
+    /* to[j][c] = from[j][c] as f32, each row of to written up to a whole vector. */
+    void (*unpack_rows)(
+        heed_type type, float *to, size_t ld_to, const void *from, ptrdiff_t ld, size_t n, size_t d, uintptr_t ahead);
+    /* to[i][j] = scale * (rows[i] . key j), up to n rounded up to HEED_LANES; of f32 keys stored as rows, or keys of any type stored
+     * transposed. */
+    void (*qk_few)(const heed_few *t);
+    void (*qk_few_t)(heed_type type, const heed_few *t);
+    /* to[i][c] += rows[i] . v[:, c], each a chain that continues in ascending order; to is read and written up to whole vectors. */
+    void (*pv_few)(heed_type type, const heed_few *t);
     /* out[c] = o[c] * keep / sum for c < d; a sum of 0 divides by 1.  Never writes -0.  o is a row of pv_tile's, readable
      * to d rounded up to nr. */
     void (*finish_row)(float *out, const float *o, float keep, float sum, size_t d);

@@ -23,11 +23,15 @@ static int64_t max64(int64_t a, int64_t b)
 heed_sequence heed_sequence_of(const heed_plan *plan, const heed_tensors *t, int64_t batch)
 {
     const heed_attention *a = &plan->attention;
-    heed_sequence s = { batch, a->seq_len_q, a->seq_len_kv, 0, 0, 0, UNLIMITED, UNLIMITED };
-    if (a->varlen) {
+    heed_sequence s = { batch, a->seq_len_q, a->seq_len_kv, batch, batch, 0, 0, 0, UNLIMITED, UNLIMITED };
+    if (t->offsets_q) {
+        s.entry_q = 0;
         s.first_q = t->offsets_q[batch];
-        s.first_kv = t->offsets_kv[batch];
         s.len_q = t->offsets_q[batch + 1] - s.first_q;
+    }
+    if (t->offsets_kv) {
+        s.entry_kv = 0;
+        s.first_kv = t->offsets_kv[batch];
         s.len_kv = t->offsets_kv[batch + 1] - s.first_kv;
     }
     if (t->lengths_q)
@@ -75,9 +79,17 @@ heed_span heed_visible_to(const heed_sequence *s, int64_t first, int64_t last)
     return all;
 }
 
+heed_span heed_blocks_seen(const heed_sequence *s, int64_t first, int64_t last)
+{
+    const heed_span keys = heed_visible_to(s, first, last);
+    const heed_span blocks = { keys.lo / HEED_BLOCK_KV, (keys.hi + HEED_BLOCK_KV - 1) / HEED_BLOCK_KV };
+    return blocks;
+}
+
 int heed_mask_scores(const heed_plan *plan, const heed_tensors *t)
 {
-    return plan->attention.softcap != 0.0f || t->alibi_slopes || t->bias || t->mask || t->block_mask;
+    return plan->attention.softcap != 0.0f || plan->attention.type_k == HEED_TYPE_I8 || t->alibi_slopes || t->bias ||
+           t->mask || t->block_mask;
 }
 
 static const float *bias_at(
@@ -145,7 +157,7 @@ static int eight_hidden(const hiding *h, int32_t j)
     return h->bias && h->bias_key == 1 && memcmp(h->bias + j, none, sizeof none) == 0;
 }
 
-static int hides_single_keys(const heed_tensors *t)
+int heed_mask_hides_keys(const heed_tensors *t)
 {
     return t->bias || t->mask || t->block_mask;
 }
@@ -160,7 +172,7 @@ heed_range heed_mask_range(
         return range;
     range.lo = (int32_t)(max64(seen.lo, first) - first);
     range.hi = (int32_t)min64(seen.hi - first, HEED_BLOCK_KV);
-    if (!hides_single_keys(t))
+    if (!heed_mask_hides_keys(t))
         return range;
     const hiding h = hiding_of(plan, t, s, head, i, first);
     while (range.lo + 8 <= range.hi && eight_hidden(&h, range.lo))
@@ -179,7 +191,7 @@ heed_range heed_mask_range(
 int heed_mask_needs_block(
     const heed_plan *plan, const heed_tensors *t, const heed_sequence *s, int64_t kv_head, int64_t block)
 {
-    if (!hides_single_keys(t))
+    if (!heed_mask_hides_keys(t))
         return 1;
     for (int64_t i = 0; i < min64(s->len_q, plan->attention.seq_len_q); i++)
         for (int64_t head = kv_head * plan->group; head < (kv_head + 1) * plan->group; head++)

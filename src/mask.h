@@ -9,6 +9,7 @@
 typedef struct heed_sequence {
     int64_t batch;
     int64_t len_q, len_kv;     /* its own */
+    int64_t entry_q, entry_kv; /* its index along the batch dimension: 0 where sequences are packed */
     int64_t first_q, first_kv; /* rows along the seq dimension that precede it (varlen) */
     int64_t offset;            /* position of query 0 */
     int64_t left, right;       /* of the window and causal; INT64_MAX / 2: unlimited */
@@ -24,6 +25,12 @@ heed_span heed_visible(const heed_sequence *s, int64_t i);
 
 /* All that queries first .. last see between them. */
 heed_span heed_visible_to(const heed_sequence *s, int64_t first, int64_t last);
+
+/* Blocks of keys that queries first .. last see between them; others are not read. */
+heed_span heed_blocks_seen(const heed_sequence *s, int64_t first, int64_t last);
+
+/* 1 if keys may be hidden one by one. */
+int heed_mask_hides_keys(const heed_tensors *tensors);
 
 /* 1 if scores must be changed, or keys hidden one by one. */
 int heed_mask_scores(const heed_plan *plan, const heed_tensors *tensors);

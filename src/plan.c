@@ -14,7 +14,9 @@ enum {
      * in a 256 KiB L2 beside a block of keys. */
     ROWS_WANTED = 96,
     /* Tasks a wave should have for each thread, so that the last one to finish is waited for little. */
-    TASKS_A_THREAD = 8
+    TASKS_A_THREAD = 8,
+    /* Kv heads a thread has when keys need not be split. */
+    HEADS_A_THREAD = 4
 };
 
 heed_status heed_choose(
@@ -47,10 +49,45 @@ static int64_t divide_up(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
+/* Decode waits for memory, not for multiply-adds: a key or value costs as much as this many multiply-adds. */
+static double work_of(const heed_plan *plan, double keys)
+{
+    const heed_attention *a = &plan->attention;
+    const double least = 16.0, rows = (double)plan->rows;
+    return keys * (rows > least ? rows : least) * (double)(a->head_dim + a->head_dim_v);
+}
+
+int32_t heed_plan_workers(const heed_plan *plan, double keys)
+{
+    return heed_threads_for(&plan->threads, work_of(plan, keys), plan->kv_heads * plan->blocks_q * plan->splits);
+}
+
+static void cut_into_waves(heed_plan *plan)
+{
+    plan->wave = plan->kv_heads;
+    if (plan->packs_shared) {
+        const int64_t wanted = divide_up((int64_t)TASKS_A_THREAD * plan->workers, plan->blocks_q);
+        plan->wave = plan->workers == 1 ? 1 : wanted < plan->kv_heads ? wanted : plan->kv_heads;
+    }
+}
+
+/* Splitting costs a pass over partial results, a hundredth of the keys' and values' bytes. */
+static void split_keys(heed_plan *plan)
+{
+    plan->splits = 1;
+    plan->split_blocks = plan->blocks_kv;
+    const int64_t threads = plan->threads.num_threads;
+    if (plan->packs_shared || threads == 1 || plan->blocks_kv < 2 || plan->kv_heads >= HEADS_A_THREAD * threads)
+        return;
+    const int64_t wanted = divide_up(TASKS_A_THREAD * threads, plan->kv_heads);
+    plan->split_blocks = divide_up(plan->blocks_kv, wanted);
+    plan->splits = divide_up(plan->blocks_kv, plan->split_blocks);
+}
+
 static void cut_into_tasks(heed_plan *plan)
 {
     const heed_attention *a = &plan->attention;
-    const int64_t mr = plan->backend->mr;
+    const int64_t mr = plan->backend->mr, nr = plan->backend->nr;
     plan->group = a->num_heads / a->num_kv_heads;
     plan->rows = plan->group * a->seq_len_q;
     plan->blocks_q = divide_up(plan->rows, ROWS_WANTED / mr * mr);
@@ -59,62 +96,63 @@ static void cut_into_tasks(heed_plan *plan)
     plan->blocks_kv = divide_up(a->seq_len_kv, HEED_BLOCK_KV);
     plan->kv_heads = a->batch * a->num_kv_heads;
     plan->packs_shared = plan->blocks_q > 1;
+    plan->strip = (size_t)(nr > HEED_STRIP_KV ? nr : HEED_STRIP_KV);
+    split_keys(plan);
+    plan->workers = heed_plan_workers(plan, (double)plan->kv_heads * (double)a->seq_len_kv);
+    if (plan->workers == 1)
+        plan->splits = 1;
+    cut_into_waves(plan);
+}
 
-    const double multiply_adds =
-        (double)plan->kv_heads * (double)plan->rows * (double)a->seq_len_kv * (double)(a->head_dim + a->head_dim_v);
-    plan->workers = heed_threads_for(&plan->threads, multiply_adds, plan->kv_heads * plan->blocks_q);
-    plan->wave = plan->kv_heads;
-    if (plan->packs_shared) {
-        const int64_t wanted = divide_up((int64_t)TASKS_A_THREAD * plan->workers, plan->blocks_q);
-        plan->wave = plan->workers == 1 ? 1 : wanted < plan->kv_heads ? wanted : plan->kv_heads;
-    }
+/* count rows of `width` floats. */
+static int place_rows(size_t *size, size_t *offset, size_t count, size_t width)
+{
+    size_t floats;
+    return heed_multiply(count, width, &floats) && heed_place(size, offset, floats, sizeof(float));
 }
 
 static int map_scratch(heed_plan *plan, size_t width_v)
 {
     heed_scratch_map *map = &plan->map;
     const size_t rows = (size_t)plan->block_rows, padded = heed_round_up(rows, HEED_LANES);
-    size_t count;
+    const size_t d = (size_t)plan->attention.head_dim;
     map->size = 0;
-    if (!heed_multiply(rows, (size_t)plan->attention.head_dim, &count) ||
-        !heed_place(&map->size, &map->q, count, sizeof(float)))
-        return 0;
-    if (!heed_place(&map->size, &map->scores, rows * HEED_LD_SCORES, sizeof(float)))
-        return 0;
-    if (!heed_multiply(rows, width_v, &count) || !heed_place(&map->size, &map->out, count, sizeof(float)))
-        return 0;
-    if (!heed_place(&map->size, &map->state, 6 * padded, sizeof(float)) ||
-        !heed_place(&map->size, &map->ranges, padded, sizeof(heed_range)) ||
-        !heed_place(&map->size, &map->mask_row, 1, sizeof(heed_mask_row)))
-        return 0;
-    if (plan->packs_shared)
+    return place_rows(&map->size, &map->q, rows, d) && place_rows(&map->size, &map->scores, rows, HEED_LD_SCORES) &&
+           place_rows(&map->size, &map->out, rows, width_v) && place_rows(&map->size, &map->state, 6, padded) &&
+           heed_place(&map->size, &map->ranges, padded, sizeof(heed_range)) &&
+           heed_place(&map->size, &map->mask_row, 1, sizeof(heed_mask_row)) &&
+           place_rows(&map->size, &map->scales, 2, HEED_BLOCK_KV + HEED_LANES) &&
+           heed_place(&map->size, &map->strip_ranges, padded, sizeof(heed_range)) &&
+           place_rows(&map->size, &map->packed_k, plan->strip, heed_round_up(d, HEED_LANES)) &&
+           place_rows(&map->size, &map->packed_v, plan->strip, width_v) &&
+           place_rows(&map->size, &map->sums, rows, width_v);
+}
+
+/* What the tasks of a wave share: packed keys and values, or partial results. */
+static int map_wave(heed_plan *plan, size_t *size, size_t width_v)
+{
+    const size_t nr = (size_t)plan->backend->nr, keys = heed_round_up((size_t)plan->attention.seq_len_kv, nr);
+    const size_t wave = (size_t)plan->wave, rows = (size_t)plan->block_rows;
+    size_t blocks;
+    if (!plan->packs_shared && plan->splits == 1)
         return 1;
-    return heed_multiply(HEED_BLOCK_KV, (size_t)plan->attention.head_dim, &count) &&
-           heed_place(&map->size, &map->packed_k, count, sizeof(float)) &&
-           heed_multiply(HEED_BLOCK_KV, width_v, &count) &&
-           heed_place(&map->size, &map->packed_v, count, sizeof(float));
+    if (!heed_multiply(wave, (size_t)plan->blocks_kv, &blocks) || !heed_place(size, &plan->finite, blocks, 1))
+        return 0;
+    if (!plan->packs_shared)
+        return heed_multiply(rows, width_v, &plan->partial) &&
+               heed_add(&plan->partial, 2 * heed_round_up(rows, HEED_LANES)) &&
+               place_rows(size, &plan->partials, blocks, plan->partial);
+    return heed_multiply(keys, (size_t)plan->attention.head_dim, &plan->panels_k) &&
+           heed_multiply(keys, width_v, &plan->panels_v) && place_rows(size, &plan->packed_k, wave, plan->panels_k) &&
+           place_rows(size, &plan->packed_v, wave, plan->panels_v);
 }
 
 static int map_workspace(heed_plan *plan)
 {
-    const size_t nr = (size_t)plan->backend->nr, keys = heed_round_up((size_t)plan->attention.seq_len_kv, nr);
-    const size_t width_v = heed_round_up((size_t)plan->attention.head_dim_v, nr);
-    size_t size = 0, count;
-    if (!map_scratch(plan, width_v))
-        return 0;
-    if (plan->packs_shared) {
-        const size_t wave = (size_t)plan->wave;
-        if (!heed_multiply(keys, (size_t)plan->attention.head_dim, &plan->panels_k) ||
-            !heed_multiply(keys, width_v, &plan->panels_v))
-            return 0;
-        if (!heed_multiply(wave, plan->panels_k, &count) || !heed_place(&size, &plan->packed_k, count, sizeof(float)))
-            return 0;
-        if (!heed_multiply(wave, plan->panels_v, &count) || !heed_place(&size, &plan->packed_v, count, sizeof(float)))
-            return 0;
-        if (!heed_multiply(wave, (size_t)plan->blocks_kv, &count) || !heed_place(&size, &plan->finite, count, 1))
-            return 0;
-    }
-    if (!heed_place(&size, &plan->scratch, (size_t)plan->workers, plan->map.size) ||
+    const size_t width_v = heed_round_up((size_t)plan->attention.head_dim_v, (size_t)plan->backend->nr);
+    size_t size = 0;
+    if (!map_scratch(plan, width_v) || !map_wave(plan, &size, width_v) ||
+        !heed_place(&size, &plan->scratch, (size_t)plan->workers, plan->map.size) ||
         !heed_add(&size, HEED_ALIGNMENT - 1))
         return 0;
     plan->workspace_size = size;
@@ -188,14 +226,14 @@ size_t heed_plan_describe(const heed_plan *plan, char *text, size_t size)
         "tile: %d rows x %d columns\n"
         "exp: %s\n"
         "blocks: %lld rows x %d keys\n"
-        "tasks: %lld kv heads x %lld blocks of rows\n"
+        "tasks: %lld kv heads x %lld blocks of rows x %lld stretches of keys\n"
         "packing: %s\n"
         "threads: %d of at most %d, %s\n"
         "workspace: %zu bytes\n",
         heed_isa_name(b->isa), (int)b->lanes, (int)b->mr, (int)b->nr,
         plan->exp == HEED_KERNEL_SLEEF ? "sleef" : "builtin", (long long)plan->block_rows, HEED_BLOCK_KV,
-        (long long)plan->kv_heads, (long long)plan->blocks_q,
-        plan->packs_shared ? "once a kv head, shared by its tasks" : "block by block inside each task",
+        (long long)plan->kv_heads, (long long)plan->blocks_q, (long long)plan->splits,
+        plan->packs_shared ? "once a kv head, shared by its tasks" : "strip by strip inside each task",
         (int)plan->workers, (int)plan->threads.num_threads,
         plan->threads.executor.parallel_for ? "the caller's executor"
         : heed_has_openmp()                 ? "OpenMP"

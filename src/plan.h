@@ -9,7 +9,8 @@
 
 /* Byte offsets into one worker's scratch. */
 typedef struct heed_scratch_map {
-    size_t q, scores, out, state, ranges, mask_row, packed_k, packed_v; /* packed_*: only when not shared */
+    size_t q, scores, out, state, ranges, mask_row, scales;
+    size_t strip_ranges, packed_k, packed_v, sums; /* short queries: one strip's panels, one block's weighted values */
     size_t size;
 } heed_scratch_map;
 
@@ -30,13 +31,21 @@ struct heed_plan {
 
     /* Kv heads are worked on in waves: keys and values of a wave are packed, then its tasks run.  A wave of one head keeps the
      * packed panels in cache; more threads take more heads so that all have work. */
-    int packs_shared; /* 0: one task a kv head, which packs into its own scratch block by block */
+    int packs_shared; /* 0: one block of rows a kv head, which packs strip by strip into its own scratch */
     int64_t kv_heads; /* batch * num_kv_heads */
     int64_t wave;
     int32_t workers;
+    size_t strip; /* keys of a strip */
 
-    size_t panels_k, panels_v;                  /* floats of one kv head's packed keys, values */
-    size_t packed_k, packed_v, finite, scratch; /* byte offsets into the aligned workspace */
+    /* Where kv heads alone do not keep the threads busy, their blocks of keys are computed in stretches. */
+    int64_t splits;       /* stretches of a kv head; 1: not split */
+    int64_t split_blocks; /* blocks of keys in each */
+    size_t partial;       /* floats of a block's partial result */
+
+    size_t panels_k, panels_v;           /* floats of one kv head's packed keys, values */
+    size_t packed_k, packed_v, partials; /* byte offsets into the aligned workspace */
+    size_t finite; /* a char a block of keys: all values are finite, or the partial result is there */
+    size_t scratch;
     heed_scratch_map map;
     size_t workspace_size;
 };
@@ -48,13 +57,28 @@ heed_status heed_attention_resolve(heed_attention *to, const heed_attention *fro
 heed_status heed_check_tensor(const char *name, const heed_strides *s, int64_t batch, int64_t heads, int64_t seq_len,
     int64_t dim, int is_output, heed_error *error);
 
-/* The strides of all four tensors for that many rows.  Only final numbers of rows can show whether those of out overlap; the rows of
+/* The strides of q and out for that many rows.  Only final numbers of rows can show whether those of out overlap; the rows of
  * packed sequences are known when they are run. */
-heed_status heed_check_strides(
-    const heed_attention *a, int64_t batch, int64_t rows_q, int64_t rows_kv, int rows_are_final, heed_error *error);
+heed_status heed_check_strides_q(
+    const heed_attention *a, int64_t batch, int64_t rows, int rows_are_final, heed_error *error);
 
-/* Strides of a packed [batch][head][seq][dim] or [batch][seq][head][dim] tensor. */
-heed_strides heed_packed_strides(heed_layout layout, int64_t heads, int64_t seq_len, int64_t dim);
+/* Strides of a packed [batch][head][seq][dim] or [batch][seq][head][dim] tensor, if its size fits the address space. */
+heed_status heed_packed_strides(heed_strides *to, const char *name, heed_layout layout, int64_t batch, int64_t heads,
+    int64_t seq_len, int64_t dim, heed_error *error);
+
+/* Keys and values of a problem as a cache without pointers, and back what heed_cache_resolve() found (kv_cache.c). */
+heed_kv_cache heed_cache_of(const heed_attention *attention);
+heed_status heed_cache_resolve(heed_kv_cache *cache, heed_error *error);
+
+/* The strides of a resolved cache for batch entries of that many rows; pages have their own extent. */
+heed_status heed_cache_check(const heed_kv_cache *cache, int64_t batch, int64_t rows, heed_error *error);
+
+/* Page table entries of tokens [first, end) of a sequence: all name pages of the pool. */
+heed_status heed_cache_check_pages(
+    const heed_kv_cache *cache, const int32_t *table, int64_t batch, int64_t first, int64_t end, heed_error *error);
+
+/* Bytes of an element. */
+size_t heed_type_size(heed_type type);
 
 /* Picks the backend and exp that the options ask for, or says why not. */
 heed_status heed_choose(
@@ -66,6 +90,13 @@ heed_status heed_check_workspace(const void *workspace, size_t size, size_t need
 /* lengths (NULL: all whole) lie in 0 .. most. */
 heed_status heed_check_lengths(
     const char *name, const int32_t *lengths, int64_t batch, int64_t most, heed_error *error);
+
+/* Threads worth waking for that many keys, of all kv heads together. */
+int32_t heed_plan_workers(const heed_plan *plan, double keys);
+
+/* offsets ([batch + 1]) do not fall, and no sequence has more than `most` rows. */
+heed_status heed_check_offsets(
+    const char *name, const int32_t *offsets, int64_t batch, int64_t most, heed_error *error);
 
 /* Fills a plan in place; needs no destruction. */
 heed_status heed_plan_init(

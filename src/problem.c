@@ -100,14 +100,7 @@ heed_status heed_check_tensor(const char *name, const heed_strides *s, int64_t b
     return HEED_OK;
 }
 
-heed_strides heed_packed_strides(heed_layout layout, int64_t heads, int64_t seq_len, int64_t dim)
-{
-    const heed_strides bhsd = { heads * seq_len * dim, seq_len * dim, dim };
-    const heed_strides bshd = { heads * seq_len * dim, dim, heads * dim };
-    return layout == HEED_LAYOUT_BSHD ? bshd : bhsd;
-}
-
-/* The packed size must fit before the strides of heed_packed_strides are computed from it. */
+/* The packed size must fit before strides are computed from it. */
 static int packed_fits(int64_t batch, int64_t heads, int64_t seq_len, int64_t dim)
 {
     size_t size = sizeof(float);
@@ -118,39 +111,47 @@ static int packed_fits(int64_t batch, int64_t heads, int64_t seq_len, int64_t di
     return size <= PTRDIFF_MAX;
 }
 
-static heed_status resolve_strides(heed_attention *a, heed_error *error)
+heed_status heed_packed_strides(heed_strides *to, const char *name, heed_layout layout, int64_t batch, int64_t heads,
+    int64_t seq_len, int64_t dim, heed_error *error)
 {
-    if (a->layout == HEED_LAYOUT_STRIDED)
-        return HEED_OK;
-    const struct {
-        const char *name;
-        heed_strides *strides;
-        int64_t heads, seq_len, dim;
-    } tensors[] = { { "q", &a->strides_q, a->num_heads, a->seq_len_q, a->head_dim },
-        { "k", &a->strides_k, a->num_kv_heads, a->seq_len_kv, a->head_dim },
-        { "v", &a->strides_v, a->num_kv_heads, a->seq_len_kv, a->head_dim_v },
-        { "out", &a->strides_out, a->num_heads, a->seq_len_q, a->head_dim_v } };
-    for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++) {
-        if (!packed_fits(a->batch, tensors[i].heads, tensors[i].seq_len, tensors[i].dim))
-            return heed_fail(
-                error, HEED_ERROR_OVERFLOW, "%s: the tensor does not fit the address space", tensors[i].name);
-        *tensors[i].strides = heed_packed_strides(a->layout, tensors[i].heads, tensors[i].seq_len, tensors[i].dim);
-    }
+    if (!packed_fits(batch, heads, seq_len, dim))
+        return heed_fail(error, HEED_ERROR_OVERFLOW, "%s: the tensor does not fit the address space", name);
+    to->batch = heads * seq_len * dim;
+    to->head = layout == HEED_LAYOUT_BSHD ? dim : seq_len * dim;
+    to->seq = layout == HEED_LAYOUT_BSHD ? heads * dim : dim;
     return HEED_OK;
 }
 
-heed_status heed_check_strides(
-    const heed_attention *a, int64_t batch, int64_t rows_q, int64_t rows_kv, int rows_are_final, heed_error *error)
+static heed_status resolve_strides(heed_attention *a, heed_error *error)
 {
-    const int64_t h = a->num_heads, hk = a->num_kv_heads, d = a->head_dim, dv = a->head_dim_v;
-    heed_status status = heed_check_tensor("strides_q", &a->strides_q, batch, h, rows_q, d, 0, error);
+    heed_status status = HEED_OK;
+    if (a->layout != HEED_LAYOUT_STRIDED) {
+        status = heed_packed_strides(
+            &a->strides_q, "q", a->layout, a->batch, a->num_heads, a->seq_len_q, a->head_dim, error);
+        if (status == HEED_OK)
+            status = heed_packed_strides(
+                &a->strides_out, "out", a->layout, a->batch, a->num_heads, a->seq_len_q, a->head_dim_v, error);
+    }
+    heed_kv_cache cache = heed_cache_of(a);
     if (status == HEED_OK)
-        status = heed_check_tensor("strides_k", &a->strides_k, batch, hk, rows_kv, d, 0, error);
+        status = heed_cache_resolve(&cache, error);
+    a->strides_k = cache.strides_k;
+    a->strides_v = cache.strides_v;
+    a->strides_scales = cache.strides_scales;
+    a->page_table_stride = cache.page_table_stride;
     if (status == HEED_OK)
-        status = heed_check_tensor("strides_v", &a->strides_v, batch, hk, rows_kv, dv, 0, error);
-    if (status == HEED_OK)
-        status = heed_check_tensor("strides_out", &a->strides_out, batch, h, rows_q, dv, rows_are_final, error);
-    return status;
+        status = heed_check_strides_q(a, a->varlen ? 1 : a->batch, a->seq_len_q, !a->varlen, error);
+    return status == HEED_OK ? heed_cache_check(&cache, a->varlen ? 1 : a->batch, a->seq_len_kv, error) : status;
+}
+
+heed_status heed_check_strides_q(
+    const heed_attention *a, int64_t batch, int64_t rows, int rows_are_final, heed_error *error)
+{
+    const int64_t heads = a->num_heads;
+    const heed_status status = heed_check_tensor("strides_q", &a->strides_q, batch, heads, rows, a->head_dim, 0, error);
+    if (status != HEED_OK)
+        return status;
+    return heed_check_tensor("strides_out", &a->strides_out, batch, heads, rows, a->head_dim_v, rows_are_final, error);
 }
 
 static heed_status check_mask_strides(
@@ -190,6 +191,11 @@ static heed_status check_choices(const heed_attention *a, heed_error *error)
         return heed_fail(error, HEED_ERROR_INVALID, "causal is %d, not a value of heed_causal", (int)a->causal);
     if ((int)a->layout < HEED_LAYOUT_BHSD || (int)a->layout > HEED_LAYOUT_STRIDED)
         return heed_fail(error, HEED_ERROR_INVALID, "layout is %d, not a value of heed_layout", (int)a->layout);
+    const heed_type types[2] = { a->type_q, a->type_out };
+    for (int i = 0; i < 2; i++)
+        if ((int)types[i] < HEED_TYPE_F32 || (int)types[i] > HEED_TYPE_BF16)
+            return heed_fail(error, HEED_ERROR_INVALID, "%s is %d, must be F32, F16 or BF16", i ? "type_out" : "type_q",
+                (int)types[i]);
     return HEED_OK;
 }
 
@@ -221,7 +227,5 @@ heed_status heed_attention_resolve(heed_attention *to, const heed_attention *fro
     if (to->window_right > INT64_MAX / 8)
         to->window_right = -1;
     status = resolve_strides(to, error);
-    if (status == HEED_OK)
-        status = heed_check_strides(to, to->varlen ? 1 : to->batch, to->seq_len_q, to->seq_len_kv, !to->varlen, error);
     return status == HEED_OK ? check_masks(to, error) : status;
 }

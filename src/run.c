@@ -1,6 +1,7 @@
 /* The public calls that run a plan: checks, then waves of packing and tasks.
  * May know: plans, tensors, the parallel loop.  Must not know: kernels, masks, OpenMP. */
-#include "attention.h"
+#include "run.h"
+
 #include "mask.h"
 
 heed_status heed_check_lengths(const char *name, const int32_t *lengths, int64_t batch, int64_t most, heed_error *error)
@@ -12,8 +13,7 @@ heed_status heed_check_lengths(const char *name, const int32_t *lengths, int64_t
     return HEED_OK;
 }
 
-static heed_status check_offsets(
-    const char *name, const int32_t *offsets, int64_t batch, int64_t most, heed_error *error)
+heed_status heed_check_offsets(const char *name, const int32_t *offsets, int64_t batch, int64_t most, heed_error *error)
 {
     if (!offsets)
         return heed_fail(error, HEED_ERROR_INVALID, "%s is NULL, varlen needs it", name);
@@ -26,6 +26,7 @@ static heed_status check_offsets(
     return HEED_OK;
 }
 
+/* With varlen queries are packed; keys and values either too, or they are a cache that lengths_kv measures. */
 static heed_status check_varlen(const heed_attention *a, const heed_tensors *x, heed_error *error)
 {
     if (!a->varlen) {
@@ -34,15 +35,34 @@ static heed_status check_varlen(const heed_attention *a, const heed_tensors *x, 
                 x->offsets_q ? "offsets_q" : "offsets_kv");
         return HEED_OK;
     }
-    if (x->lengths_q || x->lengths_kv)
+    if (x->lengths_q)
+        return heed_fail(error, HEED_ERROR_INVALID, "tensors.lengths_q is given with varlen");
+    if (x->lengths_kv && x->offsets_kv)
+        return heed_fail(error, HEED_ERROR_INVALID, "tensors.lengths_kv is given with varlen and offsets_kv");
+    if (a->page_size && x->offsets_kv)
         return heed_fail(
-            error, HEED_ERROR_INVALID, "tensors.%s is given with varlen", x->lengths_q ? "lengths_q" : "lengths_kv");
-    heed_status status = check_offsets("tensors.offsets_q", x->offsets_q, a->batch, a->seq_len_q, error);
+            error, HEED_ERROR_INVALID, "tensors.offsets_kv is given with page_size: pages have lengths_kv");
+    heed_status status = heed_check_offsets("tensors.offsets_q", x->offsets_q, a->batch, a->seq_len_q, error);
     if (status == HEED_OK)
-        status = check_offsets("tensors.offsets_kv", x->offsets_kv, a->batch, a->seq_len_kv, error);
-    if (status != HEED_OK)
-        return status;
-    return heed_check_strides(a, 1, x->offsets_q[a->batch], x->offsets_kv[a->batch], 1, error);
+        status = heed_check_strides_q(a, 1, x->offsets_q[a->batch], 1, error);
+    const heed_kv_cache cache = heed_cache_of(a);
+    if (status == HEED_OK && x->lengths_kv)
+        return heed_cache_check(&cache, a->batch, a->seq_len_kv, error);
+    if (status == HEED_OK)
+        status = heed_check_offsets("tensors.offsets_kv", x->offsets_kv, a->batch, a->seq_len_kv, error);
+    return status == HEED_OK ? heed_cache_check(&cache, 1, x->offsets_kv[a->batch], error) : status;
+}
+
+static heed_status check_pages(const heed_attention *a, const heed_tensors *x, heed_error *error)
+{
+    const heed_kv_cache cache = heed_cache_of(a);
+    for (int64_t b = 0; a->page_size && b < a->batch; b++) {
+        const int64_t keys = x->lengths_kv ? x->lengths_kv[b] : a->seq_len_kv;
+        const heed_status status = heed_cache_check_pages(&cache, x->page_table, b, 0, keys, error);
+        if (status != HEED_OK)
+            return status;
+    }
+    return HEED_OK;
 }
 
 static heed_status check_tensors(const heed_plan *plan, const heed_tensors *x, heed_error *error)
@@ -53,7 +73,9 @@ static heed_status check_tensors(const heed_plan *plan, const heed_tensors *x, h
         const char *name;
         int missing;
     } pointers[] = { { "q", !x->q && needs_kv }, { "k", !x->k && needs_kv }, { "v", !x->v && needs_kv },
-        { "out", !x->out } };
+        { "out", !x->out }, { "scales_k", !x->scales_k && needs_kv && a->type_k == HEED_TYPE_I8 },
+        { "scales_v", !x->scales_v && needs_kv && a->type_v == HEED_TYPE_I8 },
+        { "page_table", !x->page_table && needs_kv && a->page_size } };
     for (size_t i = 0; i < sizeof pointers / sizeof pointers[0]; i++)
         if (pointers[i].missing)
             return heed_fail(error, HEED_ERROR_INVALID, "tensors.%s is NULL", pointers[i].name);
@@ -65,7 +87,7 @@ static heed_status check_tensors(const heed_plan *plan, const heed_tensors *x, h
         status = heed_check_lengths("tensors.lengths_q", x->lengths_q, a->batch, a->seq_len_q, error);
     if (status == HEED_OK)
         status = heed_check_lengths("tensors.lengths_kv", x->lengths_kv, a->batch, a->seq_len_kv, error);
-    return status;
+    return status == HEED_OK ? check_pages(a, x, error) : status;
 }
 
 heed_status heed_check_workspace(const void *workspace, size_t size, size_t needed, heed_error *error)
@@ -75,6 +97,33 @@ heed_status heed_check_workspace(const void *workspace, size_t size, size_t need
     if (size < needed)
         return heed_fail(error, HEED_ERROR_WORKSPACE, "workspace has %zu bytes, %zu are needed", size, needed);
     return HEED_OK;
+}
+
+/* Threads for the keys that there are: a cache's plan is made for its capacity. */
+static int32_t workers_for(const heed_plan *plan, const heed_tensors *x)
+{
+    double keys = 0.0;
+    for (int64_t b = 0; b < plan->attention.batch; b++)
+        keys += (double)heed_sequence_of(plan, x, b).len_kv;
+    const int32_t workers = heed_plan_workers(plan, keys * (double)plan->attention.num_kv_heads);
+    return workers < plan->workers ? workers : plan->workers;
+}
+
+static void run_waves(heed_run_state r)
+{
+    const heed_plan *p = r.plan;
+    const int32_t workers = workers_for(p, r.tensors);
+    for (; r.first_head < p->kv_heads; r.first_head += p->wave) {
+        const int64_t heads = p->kv_heads - r.first_head < p->wave ? p->kv_heads - r.first_head : p->wave;
+        if (p->splits > 1) {
+            heed_parallel(&p->threads, workers, heads * p->splits, heed_split_task, &r);
+            heed_parallel(&p->threads, workers, heads, heed_merge_task, &r);
+            continue;
+        }
+        if (p->packs_shared)
+            heed_parallel(&p->threads, workers, heads * p->blocks_kv, heed_pack_task, &r);
+        heed_parallel(&p->threads, workers, heads * p->blocks_q, heed_query_task, &r);
+    }
 }
 
 heed_status heed_run(
@@ -93,13 +142,8 @@ heed_status heed_run(
         status = heed_check_workspace(workspace, workspace_size, plan->workspace_size, error);
     if (status != HEED_OK)
         return status;
-    heed_run_state r = { plan, &x, heed_align(workspace), 0, heed_mask_scores(plan, &x) };
-    for (; r.first_head < plan->kv_heads; r.first_head += plan->wave) {
-        const int64_t heads = plan->kv_heads - r.first_head < plan->wave ? plan->kv_heads - r.first_head : plan->wave;
-        if (plan->packs_shared)
-            heed_parallel(&plan->threads, plan->workers, heads * plan->blocks_kv, heed_pack_task, &r);
-        heed_parallel(&plan->threads, plan->workers, heads * plan->blocks_q, heed_query_task, &r);
-    }
+    const heed_run_state r = { plan, &x, heed_align(workspace), 0, heed_mask_scores(plan, &x) };
+    run_waves(r);
     return heed_succeed(error);
 }
 

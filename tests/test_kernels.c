@@ -35,7 +35,7 @@ static void check_pack_k(const heed_backend *b, const float *k, size_t ldk, size
 {
     size_t nr = (size_t)b->nr, size = kernels_up(n, nr) * d;
     float *panels = check_output(size, CHECK_GUARD_BEHIND);
-    b->pack_k(panels, check_input(k, (n - 1) * ldk + d, CHECK_GUARD_BEHIND), (ptrdiff_t)ldk, n, d);
+    b->pack_k(HEED_TYPE_F32, panels, check_input(k, (n - 1) * ldk + d, CHECK_GUARD_BEHIND), (ptrdiff_t)ldk, n, d, 256);
     for (size_t j = 0; j < kernels_up(n, nr); j++)
         for (size_t p = 0; p < d; p++) {
             float got = panels[j / nr * nr * d + p * nr + j % nr], want = j < n ? k[j * ldk + p] : 0.0f;
@@ -48,7 +48,8 @@ static void check_pack_v(const heed_backend *b, const float *v, size_t ldv, size
 {
     size_t nr = (size_t)b->nr, size = kernels_up(d, nr) * n;
     float *panels = check_output(size, CHECK_GUARD_BEHIND);
-    int got_finite = b->pack_v(panels, check_input(v, (n - 1) * ldv + d, CHECK_GUARD_BEHIND), (ptrdiff_t)ldv, n, d);
+    int got_finite = b->pack_v(
+        HEED_TYPE_F32, panels, n, check_input(v, (n - 1) * ldv + d, CHECK_GUARD_BEHIND), (ptrdiff_t)ldv, n, d, 256);
     CHECK(got_finite == finite, "finite: %d, want %d", got_finite, finite);
     for (size_t c = 0; c < kernels_up(d, nr); c++)
         for (size_t j = 0; j < n; j++) {
@@ -129,8 +130,8 @@ static tile_result run_tile(const heed_backend *b, const tile_case *t, int exp, 
     tile_result r = { check_floats(t->m * LD), check_floats(t->m * LD), { { 0 } }, check_floats(t->m * t->dv) };
     float *panels_k = check_alloc(kernels_up(t->n, nr) * t->d * sizeof(float), CHECK_GUARD_BEHIND);
     float *panels_v = check_alloc(kernels_up(t->dv, nr) * t->n * sizeof(float), CHECK_GUARD_BEHIND);
-    b->pack_k(panels_k, t->k, (ptrdiff_t)t->d, t->n, t->d);
-    b->pack_v(panels_v, t->v, (ptrdiff_t)t->dv, t->n, t->dv);
+    b->pack_k(HEED_TYPE_F32, panels_k, t->k, (ptrdiff_t)t->d, t->n, t->d, 0);
+    b->pack_v(HEED_TYPE_F32, panels_v, t->n, t->v, (ptrdiff_t)t->dv, t->n, t->dv, 0);
     float *s = check_output(size_s, CHECK_GUARD_BEHIND), *o = check_output(size_o, CHECK_GUARD_BEHIND), *arrays[6];
     b->qk_tile(
         s, LD, check_input(t->q, t->m * t->d, CHECK_GUARD_BEHIND), t->d, panels_k, t->rows, t->m, t->d, t->scale);
@@ -153,7 +154,7 @@ static tile_result run_tile(const heed_backend *b, const tile_case *t, int exp, 
     for (size_t i = 0; i < t->m; i++)
         for (size_t c = 0; c < kernels_up(t->dv, nr); c++)
             o[i * ldo + c] = c < t->dv && i % 3 == 0 ? 0.5f * (float)(c % 7) : 0.0f;
-    b->pv_tile(o, ldo, s, LD, panels_v, t->rows, t->m, t->n, t->dv, finite, arrays[2], arrays[3]);
+    b->pv_tile(o, ldo, s, LD, panels_v, t->n, t->rows, t->m, t->dv, finite, arrays[2], arrays[3]);
     for (size_t i = 0; i < t->m; i++) {
         memcpy(r.out + i * t->dv, o + i * ldo, t->dv * sizeof(float));
         for (size_t c = kernels_up(t->dv, nr); c < ldo && i + 1 < t->m; c++)

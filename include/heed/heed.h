@@ -157,6 +157,15 @@ typedef enum heed_layout {
     HEED_LAYOUT_STRIDED = 2 /* strides_q, strides_k, strides_v, strides_out */
 } heed_layout;
 
+/* How the elements of a tensor are stored.  Arithmetic is f32 whatever they are: 16-bit types convert exactly on the way in
+ * and are rounded once, to nearest even, on the way out. */
+typedef enum heed_type {
+    HEED_TYPE_F32 = 0,  /* float */
+    HEED_TYPE_F16 = 1,  /* IEEE-754 binary16, as uint16_t */
+    HEED_TYPE_BF16 = 2, /* the upper half of a float, as uint16_t */
+    HEED_TYPE_I8 = 3    /* int8_t with one f32 scale a token and kv head (keys and values only) */
+} heed_type;
+
 /* Which keys query i of a sequence may see, and where it stands among them: its position p is the key index that the
  * alignment gives it.  Lq and Lk are that sequence's own lengths. */
 typedef enum heed_causal {
@@ -199,29 +208,37 @@ typedef struct heed_attention {
     int64_t block_mask_q,
         block_mask_kv; /* only with tensors.block_mask: queries and keys of one of its blocks; 0: none */
     int32_t varlen;    /* 1: sequences packed without padding, at tensors.offsets_q and offsets_kv along
-                                            the seq dimension; stride batch is not used, layout must not be BHSD */
+                                            the seq dimension; stride batch is not used, layout must not be BHSD.  Without
+                                            offsets_kv only queries are packed, and keys and values are a cache with lengths_kv */
+    heed_type type_q, type_k, type_v, type_out; /* of the tensors' elements */
+    heed_strides strides_scales;                /* of tensors.scales_k and scales_v; only for HEED_LAYOUT_STRIDED */
+    int64_t page_size; /* 0: k and v are tensors; 16, 32, 64 or 128: they are pools of pages, "KV cache" below */
+    int64_t num_pages; /* only with page_size: pages in the pools */
+    int64_t page_table_stride; /* only with page_size: columns of the page table; 0: ceil(seq_len_kv / page_size) */
 } heed_attention;
 
 /* clang-format off */
 #define HEED_ATTENTION_INIT                                                                                            \
     { sizeof(heed_attention), 0, 0, 0, 0, 0, 0, 0, 0.0f, HEED_CAUSAL_NONE, 0, HEED_LAYOUT_BHSD,                        \
-      { 0, 0, 0 }, { 0, 0, 0 }, { 0, 0, 0 }, { 0, 0, 0 }, -1, -1, 0.0f, { 0, 0, 0, 0 }, { 0, 0, 0, 0 }, 0, 0, 0 }
+      { 0, 0, 0 }, { 0, 0, 0 }, { 0, 0, 0 }, { 0, 0, 0 }, -1, -1, 0.0f, { 0, 0, 0, 0 }, { 0, 0, 0, 0 }, 0, 0, 0,       \
+      HEED_TYPE_F32, HEED_TYPE_F32, HEED_TYPE_F32, HEED_TYPE_F32, { 0, 0, 0 }, 0, 0, 0 }
 /* clang-format on */
 
 /* The memory of one run.  All pointers need only the alignment of their element. */
 typedef struct heed_tensors {
     size_t struct_size;
-    const float *q;            /* [batch][num_heads][seq_len_q][head_dim], in the plan's layout */
-    const float *k;            /* [batch][num_kv_heads][seq_len_kv][head_dim] */
-    const float *v;            /* [batch][num_kv_heads][seq_len_kv][head_dim_v] */
-    float *out;                /* [batch][num_heads][seq_len_q][head_dim_v]; every row is written, gaps are not.  May be
-                                  exactly q (same pointer, same strides, head_dim_v = head_dim); any other overlap of an
+    const void *q;            /* [batch][num_heads][seq_len_q][head_dim], in the plan's layout and type */
+    const void *k;            /* [batch][num_kv_heads][seq_len_kv][head_dim] */
+    const void *v;            /* [batch][num_kv_heads][seq_len_kv][head_dim_v] */
+    void *out;                /* [batch][num_heads][seq_len_q][head_dim_v]; every row is written, gaps are not.  May be
+                                  exactly q (same pointer, strides and type, head_dim_v = head_dim); any other overlap of an
                                   output with an input or another output is the caller's error */
-    float *lse;                /* NULL, or [batch][num_heads][seq_len_q] packed: natural log of the row's sum of
+    float *lse;               /* NULL, or [batch][num_heads][seq_len_q] packed: natural log of the row's sum of
                                   exp(score); -inf for a row that sees no key */
-    float *weights;            /* NULL, or [batch][num_heads][seq_len_q][seq_len_kv] packed: the softmax weights; 0 for
+    float *weights;           /* NULL, or [batch][num_heads][seq_len_q][seq_len_kv] packed: the softmax weights; 0 for
                                   hidden keys.  Costs memory and time of that size */
-    const int32_t *lengths_q;  /* NULL, or [batch]: queries of each sequence; rows beyond are 0 with LSE -inf */
+    const int32_t *lengths_q; /* NULL, or [batch]: queries of each sequence; rows beyond see no key: they are 0 with LSE
+                                  -inf (with sinks, LSE is the sink) */
     const int32_t *lengths_kv; /* NULL, or [batch]: keys of each sequence; what lies beyond is never read */
     const float *bias;   /* NULL, or [batch][num_heads][seq_len_q][seq_len_kv] by strides_bias (0 broadcasts), added to
                                   the scores; -inf hides the key */
@@ -233,13 +250,20 @@ typedef struct heed_tensors {
                                   for all batch entries and heads: 0 hides a block of keys from a block of queries */
     const int32_t
         *offsets_q; /* only with varlen: [batch + 1], sequence b is rows offsets_q[b] .. offsets_q[b + 1]; then
-                                  lse is [num_heads][offsets_q[batch]] and lengths_q, lengths_kv must be NULL */
-    const int32_t *offsets_kv; /* only with varlen: [batch + 1], the same for keys and values */
+                                  lse is [num_heads][offsets_q[batch]] and lengths_q must be NULL */
+    const int32_t *offsets_kv; /* only with varlen: [batch + 1], the same for keys and values; else lengths_kv */
+    const float
+        *scales_k; /* only with HEED_TYPE_I8: [batch][num_kv_heads][seq_len_kv] in the plan's layout; a key is its
+                                  int8 elements times its scale */
+    const float *scales_v;     /* the same for values */
+    const int32_t *page_table; /* only with page_size: [batch][page_table_stride], the page that holds tokens
+                                  i * page_size .. of the sequence, < num_pages; entries beyond its length are not read */
 } heed_tensors;
 
 /* clang-format off */
 #define HEED_TENSORS_INIT                                                                                              \
-    { sizeof(heed_tensors), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL }
+    { sizeof(heed_tensors), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,   \
+      NULL, NULL, NULL }
 /* clang-format on */
 
 typedef struct heed_plan heed_plan;
@@ -273,10 +297,66 @@ HEED_API heed_status heed_attend(
 /* Merges partial results of the same rows over disjoint sets of keys, each with its LSE, as ring, tree and context-parallel
  * attention or a CPU beside a GPU make them (Dao et al. 2023, Flash-Decoding): out = sum_i exp(lse_i - lse) out_i with
  * lse = log sum_i exp(lse_i), parts in the given order.  part_out[i] is [rows][head_dim_v] with row stride stride_part, part_lse[i] is
- * [rows]; lse may be NULL; out may be one of the parts if the strides agree.  A row no part sees is 0 with LSE -inf. */
+ * [rows]; at most 64 parts: more are merged in groups.  lse may be NULL or one of part_lse, out may be one of the parts if the
+ * strides agree.  A row no part sees is 0 with LSE -inf. */
 HEED_API heed_status heed_merge(int64_t parts, int64_t rows, int64_t head_dim_v, const float *const *part_out,
     int64_t stride_part, const float *const *part_lse, float *out, int64_t stride_out, float *lse,
     const heed_options *options, heed_error *error);
+
+/* ---- KV cache --------------------------------------------------------------------------------------------------- */
+
+/* Where the keys and values of past tokens lie; the memory is the caller's.  One description serves one layer of a model.
+ *
+ * Contiguous (page_size 0): k is [batch][num_kv_heads][capacity][head_dim], v the same with head_dim_v, scales_k and scales_v
+ * [batch][num_kv_heads][capacity], in the layout: what heed_run reads with the same strides and seq_len_kv = capacity.
+ *
+ * Paged (page_size 16, 32, 64 or 128 tokens): k is a pool [num_pages][num_kv_heads][head_dim][page_size], each page holding its keys
+ * TRANSPOSED, so that token t of a page is column t; v is [num_pages][num_kv_heads][page_size][head_dim_v], the scales
+ * [num_pages][num_kv_heads][page_size].  With HEED_LAYOUT_STRIDED the distance between pages is strides.batch and between heads
+ * strides.head (so that keys and values of a page can lie side by side); .seq is not used.  Token t of sequence b is in
+ * page page_table[b * page_table_stride + t / page_size].  Pages may be shared by sequences with a common beginning. */
+typedef struct heed_kv_cache {
+    size_t struct_size;
+    int64_t batch, num_kv_heads, head_dim;
+    int64_t head_dim_v; /* 0 means head_dim */
+    int64_t capacity;   /* most tokens of a sequence */
+    heed_type type_k, type_v;
+    heed_layout layout; /* of a contiguous cache; a paged one is packed as above, or STRIDED */
+    heed_strides strides_k, strides_v, strides_scales; /* only for HEED_LAYOUT_STRIDED */
+    int64_t page_size, num_pages, page_table_stride;   /* as in heed_attention */
+    void *k, *v;
+    float *scales_k, *scales_v; /* only with HEED_TYPE_I8 */
+    const int32_t *page_table;  /* only with page_size */
+} heed_kv_cache;
+
+/* clang-format off */
+#define HEED_KV_CACHE_INIT                                                                                             \
+    { sizeof(heed_kv_cache), 0, 0, 0, 0, 0, HEED_TYPE_F32, HEED_TYPE_F32, HEED_LAYOUT_BHSD, { 0, 0, 0 }, { 0, 0, 0 },   \
+      { 0, 0, 0 }, 0, 0, 0, NULL, NULL, NULL, NULL, NULL }
+/* clang-format on */
+
+/* New tokens for every sequence of a cache: f32, [batch][num_kv_heads][seq_len][head_dim and head_dim_v]. */
+typedef struct heed_kv_tokens {
+    size_t struct_size;
+    int64_t seq_len;                   /* new tokens of each sequence, or the most of any */
+    heed_layout layout;                /* of k and v */
+    heed_strides strides_k, strides_v; /* only for HEED_LAYOUT_STRIDED */
+    const float *k, *v;
+    const int32_t *positions; /* [batch]: the place of each sequence's first new token, the tokens it has; NULL: 0 */
+    const int32_t *lengths;   /* NULL, or [batch]: new tokens of each sequence, <= seq_len */
+    const int32_t *offsets; /* NULL, or [batch + 1]: packed without padding as in heed_attention.varlen; lengths must be
+                                 NULL then */
+} heed_kv_tokens;
+
+/* clang-format off */
+#define HEED_KV_TOKENS_INIT                                                                                            \
+    { sizeof(heed_kv_tokens), 0, HEED_LAYOUT_BHSD, { 0, 0, 0 }, { 0, 0, 0 }, NULL, NULL, NULL, NULL, NULL }
+/* clang-format on */
+
+/* Writes new tokens behind those that are there, converting them; what is there is neither moved nor read.  int8: a token's
+ * scale in a head is its largest magnitude / 127, its elements x / scale rounded to nearest even; a token that holds NaN or
+ * infinity gets scale NaN.  Runs on the calling thread; calls that write different sequences may run at the same time. */
+HEED_API heed_status heed_kv_append(const heed_kv_cache *cache, const heed_kv_tokens *tokens, heed_error *error);
 
 /* ---- Rotary position embedding ---- */
 

@@ -1,21 +1,69 @@
-/* Packing of keys (transposed) and values into panels of NR columns, as qk_tile and pv_tile stream them.
- * May know: the vector layer and the panel layout.  Must not know: instruction sets.
- * Done once per key/value head and shared by all query blocks and the whole GQA group. */
+/* Packing of keys (transposed) and values, from any storage type, into f32 panels of NR columns as qk_tile and pv_tile stream them.
+ * May know: the vector layer and the panel layout.  Must not know: instruction sets, caches, pages.
+ * For many query rows done once per key/value head and shared by all of them, for few (decode) strip by strip just before the
+ * strip is used. */
 #ifndef HEED_KERNELS_PACK_H
 #define HEED_KERNELS_PACK_H
 
+enum { PACK_LINE = 64 /* bytes */ };
+
+/* type is a constant at each call. */
+INLINE size_t pack_size(const heed_type type)
+{
+    return type == HEED_TYPE_F32 ? 4 : type == HEED_TYPE_I8 ? 1 : 2;
+}
+
+INLINE vf pack_load(const heed_type type, const char *p)
+{
+    switch (type) {
+    case HEED_TYPE_F16: return vf_load_f16((const uint16_t *)(const void *)p);
+    case HEED_TYPE_BF16: return vf_load_bf16((const uint16_t *)(const void *)p);
+    case HEED_TYPE_I8: return vf_load_i8((const int8_t *)(const void *)p);
+    default: return vf_load((const float *)(const void *)p);
+    }
+}
+
+/* n elements, +0 beyond; all of a vector is the common case. */
+INLINE vf pack_load_n(const heed_type type, const char *p, size_t n)
+{
+    if (n == VEC_LANES)
+        return pack_load(type, p);
+    if (n == 0)
+        return vf_zero();
+    if (type == HEED_TYPE_F32)
+        return vf_load_n((const float *)(const void *)p, n);
+    _Alignas(4) char copy[VEC_LANES * 2] = { 0 };
+    for (size_t i = 0; i < n * pack_size(type); i++)
+        copy[i] = p[i];
+    return pack_load(type, copy);
+}
+
+/* Asks for what lies `ahead` bytes behind a row's piece: decode streams a cache once, and works on what it has packed between
+ * one strip and the next.  Prefetching is no access, but the address must not be made by pointer arithmetic. */
+INLINE void pack_prefetch(const char *row, size_t bytes, uintptr_t ahead)
+{
+    for (size_t i = 0; ahead && i < bytes; i += PACK_LINE)
+        __builtin_prefetch((const void *)((uintptr_t)row + i + ahead), 0, 2);
+}
+
+INLINE size_t pack_left(size_t n, size_t done)
+{
+    return n <= done ? 0 : n - done < VEC_LANES ? n - done : VEC_LANES;
+}
+
 /* VEC_LANES keys x VEC_LANES dimensions, transposed in registers; keys beyond rows are 0, dimensions beyond cols not stored. */
-INLINE void pack_square(float *panel, const float *k, ptrdiff_t ldk, size_t rows, size_t cols)
+INLINE void pack_square(
+    const heed_type type, float *panel, const char *k, ptrdiff_t row_bytes, size_t rows, size_t cols)
 {
     vf r[VEC_LANES];
     if (rows == VEC_LANES && cols == VEC_LANES) {
         UNROLL
         for (int i = 0; i < VEC_LANES; i++)
-            r[i] = vf_load(k + i * ldk);
+            r[i] = pack_load(type, k + i * row_bytes);
     } else {
         UNROLL
         for (int i = 0; i < VEC_LANES; i++) {
-            r[i] = (size_t)i < rows ? vf_load_n(k + i * ldk, cols) : vf_zero();
+            r[i] = (size_t)i < rows ? pack_load_n(type, k + i * row_bytes, cols) : vf_zero();
         }
     }
     vf_transpose(r);
@@ -26,55 +74,77 @@ INLINE void pack_square(float *panel, const float *k, ptrdiff_t ldk, size_t rows
     }
 }
 
-INLINE size_t pack_left(size_t n, size_t done)
-{
-    return n <= done ? 0 : n - done < VEC_LANES ? n - done : VEC_LANES;
-}
-
-/* Keys and values this many rows further on are asked for while packing: decode streams a cache once, and works on what it has
- * packed between one block and the next (one query, 8192 keys, 8 heads: 6.8 to 10.6 GB/s with AVX2, 8.1 to 13.1 with AVX-512,
- * where a plain sum reads 15.3).  Nearer or further (16 to 128 rows) changes little. */
-enum { PACK_AHEAD = 64, PACK_LINE = 16 /* floats */ };
-
-/* The line may lie beyond the tensor: prefetching is no access, but the address must not be made by pointer arithmetic. */
-INLINE void pack_prefetch(const float *row, ptrdiff_t ld, size_t column)
-{
-    const uintptr_t offset = (uintptr_t)(PACK_AHEAD * ld) * sizeof(float);
-    __builtin_prefetch((const void *)((uintptr_t)(row + column) + offset), 0, 2);
-}
-
-static void HEED_FN(pack_k)(float *panels, const float *k, ptrdiff_t ldk, size_t n, size_t d)
+INLINE void pack_rows(
+    const heed_type type, float *panels, const char *k, ptrdiff_t row_bytes, size_t n, size_t d, uintptr_t ahead)
 {
     for (size_t j = 0; j < n; j += NR)
         for (size_t g = 0; g < NR; g += VEC_LANES) {
             const size_t rows = pack_left(n, j + g);
-            const float *from = rows ? k + (ptrdiff_t)(j + g) * ldk : k;
-            for (size_t p = 0; p < d; p += VEC_LANES) {
-                for (size_t i = 0; p % PACK_LINE == 0 && i < rows; i++)
-                    pack_prefetch(from + (ptrdiff_t)i * ldk, ldk, p);
-                pack_square(panels + j * d + p * NR + g, from + p, ldk, rows, pack_left(d, p));
-            }
+            const char *from = rows ? k + (ptrdiff_t)(j + g) * row_bytes : k;
+            for (size_t i = 0; i < rows; i++)
+                pack_prefetch(from + (ptrdiff_t)i * row_bytes, d * pack_size(type), ahead);
+            for (size_t p = 0; p < d; p += VEC_LANES)
+                pack_square(
+                    type, panels + j * d + p * NR + g, from + p * pack_size(type), row_bytes, rows, pack_left(d, p));
         }
 }
 
-static int HEED_FN(pack_v)(float *panels, const float *v, ptrdiff_t ldv, size_t n, size_t d)
+static void HEED_FN(pack_k)(
+    heed_type type, float *panels, const void *k, ptrdiff_t ldk, size_t n, size_t d, uintptr_t ahead)
+{
+    switch (type) {
+    case HEED_TYPE_F16: pack_rows(HEED_TYPE_F16, panels, k, ldk * 2, n, d, ahead); break;
+    case HEED_TYPE_BF16: pack_rows(HEED_TYPE_BF16, panels, k, ldk * 2, n, d, ahead); break;
+    case HEED_TYPE_I8: pack_rows(HEED_TYPE_I8, panels, k, ldk, n, d, ahead); break;
+    default: pack_rows(HEED_TYPE_F32, panels, k, ldk * 4, n, d, ahead); break;
+    }
+}
+
+/* Keys that are stored transposed need only be spread over the panels. */
+INLINE void pack_columns(const heed_type type, float *panels, size_t j, size_t width, const char *k, size_t ldk,
+    size_t n, size_t d, uintptr_t ahead)
+{
+    const size_t row_bytes = ldk * pack_size(type);
+    for (size_t p = 0; p < d; p++, k += row_bytes) {
+        pack_prefetch(k, n * pack_size(type), ahead);
+        for (size_t g = 0; g < width; g += VEC_LANES) {
+            const size_t column = j + g;
+            vf_store(panels + column / NR * NR * d + p * NR + column % NR,
+                pack_load_n(type, k + g * pack_size(type), pack_left(n, g)));
+        }
+    }
+}
+
+static void HEED_FN(pack_kt)(heed_type type, float *panels, size_t j, size_t width, const void *k, size_t ldk, size_t n,
+    size_t d, uintptr_t ahead)
+{
+    switch (type) {
+    case HEED_TYPE_F16: pack_columns(HEED_TYPE_F16, panels, j, width, k, ldk, n, d, ahead); break;
+    case HEED_TYPE_BF16: pack_columns(HEED_TYPE_BF16, panels, j, width, k, ldk, n, d, ahead); break;
+    case HEED_TYPE_I8: pack_columns(HEED_TYPE_I8, panels, j, width, k, ldk, n, d, ahead); break;
+    default: pack_columns(HEED_TYPE_F32, panels, j, width, k, ldk, n, d, ahead); break;
+    }
+}
+
+/* ld: keys between the panels of `panels`. */
+INLINE int pack_values(const heed_type type, float *panels, size_t ld, const char *v, ptrdiff_t row_bytes, size_t n,
+    size_t d, uintptr_t ahead)
 {
     vf probe[TILE_V]; /* 0 * x + 0 is 0 for finite x only */
     UNROLL
     for (int g = 0; g < TILE_V; g++)
         probe[g] = vf_zero();
     for (size_t j = 0; j < n; j++) {
-        const float *row = v + (ptrdiff_t)j * ldv;
-        for (size_t c = 0; c < d; c += PACK_LINE)
-            pack_prefetch(row, ldv, c);
+        const char *row = v + (ptrdiff_t)j * row_bytes;
+        pack_prefetch(row, d * pack_size(type), ahead);
         for (size_t c = 0; c < d; c += NR) {
-            float *to = panels + c * n + j * NR;
+            float *to = panels + c * ld + j * NR;
             UNROLL
             for (int g = 0; g < TILE_V; g++) {
                 const size_t first = c + (size_t)g * VEC_LANES;
-                const size_t cols = pack_left(d, first);
-                const vf x = cols == VEC_LANES ? vf_load(row + first) : cols ? vf_load_n(row + first, cols) : vf_zero();
-                probe[g] = vf_fma(x, vf_zero(), probe[g]);
+                const vf x = pack_load_n(type, row + first * pack_size(type), pack_left(d, first));
+                if (type != HEED_TYPE_I8)
+                    probe[g] = vf_fma(x, vf_zero(), probe[g]);
                 vf_store(to + g * VEC_LANES, x);
             }
         }
@@ -83,6 +153,17 @@ static int HEED_FN(pack_v)(float *panels, const float *v, ptrdiff_t ldv, size_t 
     for (int g = 1; g < TILE_V; g++)
         probe[0] = vf_add(probe[0], probe[g]);
     return vf_reduce_add(probe[0]) == 0.0f;
+}
+
+static int HEED_FN(pack_v)(
+    heed_type type, float *panels, size_t ld, const void *v, ptrdiff_t ldv, size_t n, size_t d, uintptr_t ahead)
+{
+    switch (type) {
+    case HEED_TYPE_F16: return pack_values(HEED_TYPE_F16, panels, ld, v, ldv * 2, n, d, ahead);
+    case HEED_TYPE_BF16: return pack_values(HEED_TYPE_BF16, panels, ld, v, ldv * 2, n, d, ahead);
+    case HEED_TYPE_I8: return pack_values(HEED_TYPE_I8, panels, ld, v, ldv, n, d, ahead);
+    default: return pack_values(HEED_TYPE_F32, panels, ld, v, ldv * 4, n, d, ahead);
+    }
 }
 
 #endif

@@ -40,10 +40,16 @@ INLINE void tanh_builtin(const int n, vf *x)
 INLINE void score_chunk(
     const int n, const heed_score *op, float *s, size_t j, const float *bias, const uint8_t *visible)
 {
+    const float *key_scale = op->key_scale;
     vf x[EXP_CHUNK];
     UNROLL
     for (int i = 0; i < n; i++)
         x[i] = vf_load(s + i * VEC_LANES);
+    if (key_scale) {
+        UNROLL
+        for (int i = 0; i < n; i++)
+            x[i] = vf_mul(x[i], vf_load(key_scale + j + (size_t)i * VEC_LANES));
+    }
     if (op->softcap != 0.0f) {
         UNROLL
         for (int i = 0; i < n; i++)
@@ -90,6 +96,16 @@ static void HEED_FN(score_row)(float *s, size_t lo, size_t hi, const heed_score 
             visible[i] = op->visible[j + i];
         score_chunk(1, op, s + j, j, op->bias ? bias : NULL, op->visible ? visible : NULL);
     }
+}
+
+/* Weights of a row times its keys' factors. */
+static void HEED_FN(scale_row)(float *p, const float *factor, size_t n)
+{
+    size_t j = 0;
+    for (; j + VEC_LANES <= n; j += VEC_LANES)
+        vf_store(p + j, vf_mul(vf_load(p + j), vf_load(factor + j)));
+    if (j < n)
+        vf_store_n(p + j, vf_mul(vf_load_n(p + j, n - j), vf_load_n(factor + j, n - j)), n - j);
 }
 
 #endif

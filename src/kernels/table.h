@@ -14,6 +14,8 @@ _Static_assert(HEED_LANES % VEC_LANES == 0, "virtual lanes must be whole vectors
 #include "tile.h"
 
 #include "pack.h"
+
+#include "decode.h"
 #include "scores.h"
 #include "softmax.h"
 
@@ -29,12 +31,19 @@ const heed_backend HEED_FN(heed_backend) = {
     .mr = TILE_M,
     .nr = NR,
     .pack_k = HEED_FN(pack_k),
+    .pack_kt = HEED_FN(pack_kt),
     .pack_v = HEED_FN(pack_v),
     .qk_tile = HEED_FN(qk_tile),
     .score_row = HEED_FN(score_row),
     .softmax_tile = { HEED_FN(softmax_tile_builtin), HEED_FN(softmax_tile_sleef) },
     .merge_rows = { HEED_FN(merge_rows_builtin), HEED_FN(merge_rows_sleef) },
+    .scale_row = HEED_FN(scale_row),
     .pv_tile = HEED_FN(pv_tile),
+    .blend_row = HEED_FN(blend_row),
+    .unpack_rows = HEED_FN(unpack_rows),
+    .qk_few = HEED_FN(qk_few),
+    .qk_few_t = HEED_FN(qk_few_t),
+    .pv_few = HEED_FN(pv_few),
     .finish_row = HEED_FN(finish_row),
     .weights_row = { HEED_FN(weights_row_builtin), HEED_FN(weights_row_sleef) },
     .gemm_tile = HEED_FN(gemm_tile),

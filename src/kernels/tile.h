@@ -11,6 +11,16 @@ _Static_assert(TILE_M *TILE_V + TILE_V + 1 <= VEC_REGISTERS, "the tile does not 
 _Static_assert(TILE_M <= 16, "tile_rows() lists at most 16 rows");
 _Static_assert(HEED_BLOCK_KV % NR == 0, "panels must not straddle blocks of keys");
 
+/* Panels side by side for tiles of one and of two rows, 64 columns or what the registers hold: so few rows in one panel have
+ * too few chains to hide the latency of a multiply-add. */
+enum {
+    TILE_COLUMNS = 64,
+    TILE_P1 = (int)NR >= (int)TILE_COLUMNS      ? 1
+              : (int)TILE_COLUMNS / NR < TILE_M ? (int)TILE_COLUMNS / NR
+                                                : TILE_M,
+    TILE_P2 = TILE_P1 >= 2 ? TILE_P1 / 2 : 1
+};
+
 /* What happens around the chain: scale it (qk), blend it into the output (pv), start it from a bias or from c (gemm). */
 enum { TILE_QK, TILE_PV, TILE_GEMM };
 
@@ -20,6 +30,7 @@ typedef struct tile_args {
     const float *a;
     size_t lda;
     const float *b; /* k rows of NR columns */
+    size_t panel;   /* floats from one panel to the next, where several are taken at once */
     size_t k;
     float scale;             /* qk */
     const float *keep, *add; /* pv: one a row */
@@ -56,36 +67,37 @@ INLINE void tile_finish(const int kind, const tile_args *t, int i, int j, vf acc
         vf_store_n(c, acc, tile_lanes(t->n, j));
 }
 
-/* m and kind are constants at each call: the loops unroll and acc lives in registers. */
-INLINE void tile(const int m, const int kind, const tile_args *t)
+/* m, panels and kind are constants at each call: the loops unroll and acc lives in registers. */
+INLINE void tile(const int m, const int panels, const int kind, const tile_args *t)
 {
-    vf acc[TILE_M][TILE_V];
+    const int wide = panels * TILE_V;
+    vf acc[TILE_M * TILE_V];
     UNROLL
     for (int i = 0; i < m; i++) {
         UNROLL
-        for (int j = 0; j < TILE_V; j++)
-            acc[i][j] = tile_start(kind, t, i, j);
+        for (int j = 0; j < wide; j++)
+            acc[i * wide + j] = tile_start(kind, t, i, j);
     }
     const float *a = t->a, *b = t->b;
-    const size_t lda = t->lda;
+    const size_t lda = t->lda, panel = t->panel;
     for (size_t p = t->k; p; p--, a++, b += NR) {
-        vf bv[TILE_V];
+        vf bv[TILE_M * TILE_V];
         UNROLL
-        for (int j = 0; j < TILE_V; j++)
-            bv[j] = vf_load(b + j * VEC_LANES);
+        for (int j = 0; j < wide; j++)
+            bv[j] = vf_load(b + (size_t)(j / TILE_V) * panel + j % TILE_V * VEC_LANES);
         UNROLL
         for (int i = 0; i < m; i++) {
             const vf av = vf_set1(a[(size_t)i * lda]);
             UNROLL
-            for (int j = 0; j < TILE_V; j++)
-                acc[i][j] = vf_fma(av, bv[j], acc[i][j]);
+            for (int j = 0; j < wide; j++)
+                acc[i * wide + j] = vf_fma(av, bv[j], acc[i * wide + j]);
         }
     }
     UNROLL
     for (int i = 0; i < m; i++) {
         UNROLL
-        for (int j = 0; j < TILE_V; j++)
-            tile_finish(kind, t, i, j, acc[i][j]);
+        for (int j = 0; j < wide; j++)
+            tile_finish(kind, t, i, j, acc[i * wide + j]);
     }
 }
 
@@ -93,7 +105,7 @@ INLINE void tile(const int m, const int kind, const tile_args *t)
 INLINE void tile_of(const int rows, const int kind, const tile_args *t)
 {
     if (rows <= TILE_M)
-        tile(rows, kind, t);
+        tile(rows, 1, kind, t);
 }
 
 INLINE void tile_rows(size_t m, const int kind, const tile_args *t)
@@ -117,6 +129,30 @@ INLINE void tile_rows(size_t m, const int kind, const tile_args *t)
     case 16: tile_of(16, kind, t); break;
     default: break;
     }
+}
+
+/* The panels a tile of so few rows takes at once. */
+INLINE size_t tile_panels(size_t m)
+{
+    return m == 1 ? TILE_P1 : m == 2 ? TILE_P2 : 1;
+}
+
+INLINE void tile_few(size_t m, const int kind, const tile_args *t)
+{
+    if (m == 1)
+        tile(1, TILE_P1, kind, t);
+    else if (2 <= TILE_M)
+        tile(2, TILE_P2, kind, t);
+}
+
+NOINLINE void HEED_FN(tile_qk_few)(size_t m, const tile_args *t)
+{
+    tile_few(m, TILE_QK, t);
+}
+
+NOINLINE void HEED_FN(tile_gemm_few)(size_t m, const tile_args *t)
+{
+    tile_few(m, TILE_GEMM, t);
 }
 
 NOINLINE void HEED_FN(tile_qk)(size_t m, const tile_args *t)
@@ -156,32 +192,36 @@ static void HEED_FN(qk_tile)(float *s, size_t lds, const float *q, size_t ldq, c
     const heed_range *rows, size_t m, size_t d, float scale)
 {
     const heed_range all = tile_union(rows, m);
-    for (size_t j = (size_t)all.lo / NR * NR; j < (size_t)all.hi; j += NR) {
+    const size_t few = tile_panels(m) * NR;
+    size_t j = (size_t)all.lo / NR * NR;
+    tile_args t = { .c = s, .ldc = lds, .a = q, .lda = ldq, .b = panels, .panel = NR * d, .k = d, .scale = scale };
+    for (; few > NR && j + few < (size_t)all.hi + NR; j += few) {
+        t.c = s + j;
+        t.b = panels + j * d;
+        HEED_FN(tile_qk_few)(m, &t);
+    }
+    for (; j < (size_t)all.hi; j += NR) {
+        t.b = panels + j * d;
         for (size_t i = 0; i < m; i += TILE_M) {
             const size_t height = tile_height(m, i);
             const heed_range seen = tile_union(rows + i, height);
             if ((size_t)seen.hi <= j || (size_t)seen.lo >= j + NR)
                 continue;
-            const tile_args t = { .c = s + i * lds + j,
-                .ldc = lds,
-                .a = q + i * ldq,
-                .lda = ldq,
-                .b = panels + j * d,
-                .k = d,
-                .scale = scale };
+            t.c = s + i * lds + j;
+            t.a = q + i * ldq;
             HEED_FN(tile_qk)(height, &t);
         }
     }
 }
 
 /* One row against one panel with values that are not all finite: a hidden key must not take part even with weight 0. */
-NOINLINE void HEED_FN(pv_row_careful)(const tile_args *t, size_t i)
+INLINE void pv_row_careful(const int kind, const tile_args *t, size_t i)
 {
     const float *p = t->a + i * t->lda;
     vf acc[TILE_V];
     UNROLL
     for (int j = 0; j < TILE_V; j++)
-        acc[j] = vf_zero();
+        acc[j] = tile_start(kind, t, (int)i, j);
     for (size_t key = 0; key < t->k; key++) {
         if (p[key] == 0.0f && 1.0f / p[key] < 0.0f)
             continue;
@@ -192,13 +232,25 @@ NOINLINE void HEED_FN(pv_row_careful)(const tile_args *t, size_t i)
     }
     UNROLL
     for (int j = 0; j < TILE_V; j++)
-        tile_finish(TILE_PV, t, (int)i, j, acc[j]);
+        tile_finish(kind, t, (int)i, j, acc[j]);
 }
 
-static void HEED_FN(pv_tile)(float *o, size_t ldo, const float *p, size_t ldp, const float *panels,
-    const heed_range *rows, size_t m, size_t n, size_t d, int v_is_finite, const float *keep, const float *add)
+NOINLINE void HEED_FN(pv_rows_careful)(const tile_args *t, size_t m)
 {
-    for (size_t c = 0; c < d; c += NR) {
+    for (size_t i = 0; i < m; i++) {
+        if (t->keep)
+            pv_row_careful(TILE_PV, t, i);
+        else
+            pv_row_careful(TILE_GEMM, t, i);
+    }
+}
+
+static void HEED_FN(pv_tile)(float *o, size_t ldo, const float *p, size_t ldp, const float *panels, size_t ld,
+    const heed_range *rows, size_t m, size_t d, int v_is_finite, const float *keep, const float *add)
+{
+    const size_t few = v_is_finite && !keep ? tile_panels(m) * NR : NR;
+    for (size_t c = 0; c < d;) {
+        const int is_few = few > NR && c + few < d + NR;
         for (size_t i = 0; i < m; i += TILE_M) {
             const size_t height = tile_height(m, i);
             const heed_range seen = tile_union(rows + i, height);
@@ -209,17 +261,30 @@ static void HEED_FN(pv_tile)(float *o, size_t ldo, const float *p, size_t ldp, c
                 .ldc = ldo,
                 .a = p + i * ldp + lo,
                 .lda = ldp,
-                .b = panels + c * n + lo * NR,
+                .b = panels + c * ld + lo * NR,
+                .panel = ld * NR,
                 .k = (size_t)seen.hi - lo,
-                .keep = keep + i,
-                .add = add + i };
-            if (v_is_finite)
+                .keep = keep ? keep + i : NULL,
+                .add = add ? add + i : NULL,
+                .n = NR };
+            if (!v_is_finite)
+                HEED_FN(pv_rows_careful)(&t, height);
+            else if (is_few)
+                HEED_FN(tile_gemm_few)(height, &t);
+            else if (keep)
                 HEED_FN(tile_pv)(height, &t);
             else
-                for (size_t r = 0; r < height; r++)
-                    HEED_FN(pv_row_careful)(&t, r);
+                HEED_FN(tile_gemm)(height, &t);
         }
+        c += is_few ? few : NR;
     }
+}
+
+/* o = o * keep + add * x, the blend of tile_finish() for a sum that was gathered apart. */
+static void HEED_FN(blend_row)(float *o, const float *x, float keep, float add, size_t n)
+{
+    for (size_t c = 0; c < n; c += VEC_LANES)
+        vf_store(o + c, vf_fma(vf_load(x + c), vf_set1(add), vf_mul(vf_load(o + c), vf_set1(keep))));
 }
 
 /* The panel behind this one is what the caller will want next: each row tile asks for its share of it, so that it comes from

@@ -14,6 +14,7 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #ifdef HEED_WITH_SLEEF
 #include <sleef.h>
 #endif
@@ -42,6 +43,21 @@ INLINE vf vf_set1(float x)
 INLINE vf vf_load(const float *p)
 {
     return vld1q_f32(p);
+}
+INLINE vf vf_load_f16(const uint16_t *p)
+{
+    return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
+}
+INLINE vf vf_load_bf16(const uint16_t *p)
+{
+    return vreinterpretq_f32_u32(vshlq_n_u32(vmovl_u16(vld1_u16(p)), 16));
+}
+INLINE vf vf_load_i8(const int8_t *p)
+{
+    uint32_t four; /* an 8-byte load would read too far */
+    memcpy(&four, p, sizeof four);
+    const int16x4_t wide = vget_low_s16(vmovl_s8(vreinterpret_s8_u32(vdup_n_u32(four))));
+    return vcvtq_f32_s32(vmovl_s16(wide));
 }
 INLINE void vf_store(float *p, vf a)
 {

@@ -4,6 +4,7 @@
 #ifndef HEED_VEC_H
 #define HEED_VEC_H
 
+#include "../convert.h"
 #include "../kernels/common.h"
 #include "../kernels/fma.h"
 
@@ -41,6 +42,18 @@ INLINE vf vf_set1(float x)
 INLINE vf vf_load(const float *p)
 {
     return *p;
+}
+INLINE vf vf_load_f16(const uint16_t *p)
+{
+    return heed_from_f16(*p);
+}
+INLINE vf vf_load_bf16(const uint16_t *p)
+{
+    return heed_from_bf16(*p);
+}
+INLINE vf vf_load_i8(const int8_t *p)
+{
+    return (float)*p;
 }
 INLINE void vf_store(float *p, vf a)
 {

@@ -5,6 +5,7 @@
 #ifndef HEED_VEC_H
 #define HEED_VEC_H
 
+#include "../../src/convert.h"
 #include "../../src/kernels/common.h"
 #include "../../src/kernels/fma.h"
 
@@ -49,6 +50,27 @@ INLINE vf vf_load(const float *p)
 {
     vf r;
     memcpy(r.lane, p, sizeof r.lane);
+    return r;
+}
+INLINE vf vf_load_f16(const uint16_t *p)
+{
+    vf r;
+    for (int i = 0; i < VEC_LANES; i++)
+        r.lane[i] = heed_from_f16(p[i]);
+    return r;
+}
+INLINE vf vf_load_bf16(const uint16_t *p)
+{
+    vf r;
+    for (int i = 0; i < VEC_LANES; i++)
+        r.lane[i] = heed_from_bf16(p[i]);
+    return r;
+}
+INLINE vf vf_load_i8(const int8_t *p)
+{
+    vf r;
+    for (int i = 0; i < VEC_LANES; i++)
+        r.lane[i] = (float)p[i];
     return r;
 }
 INLINE void vf_store(float *p, vf a)

@@ -46,6 +46,18 @@ INLINE vf vf_load(const float *p)
 {
     return svld1_f32(svptrue_b32(), p);
 }
+INLINE vf vf_load_f16(const uint16_t *p)
+{
+    return svcvt_f32_f16_x(svptrue_b32(), svreinterpret_f16_u32(svld1uh_u32(svptrue_b32(), p)));
+}
+INLINE vf vf_load_bf16(const uint16_t *p)
+{
+    return svreinterpret_f32_u32(svlsl_n_u32_x(svptrue_b32(), svld1uh_u32(svptrue_b32(), p), 16));
+}
+INLINE vf vf_load_i8(const int8_t *p)
+{
+    return svcvt_f32_s32_x(svptrue_b32(), svld1sb_s32(svptrue_b32(), p));
+}
 INLINE void vf_store(float *p, vf a)
 {
     svst1_f32(svptrue_b32(), p, a);

@@ -1,0 +1,194 @@
+/* Attention for few query rows: each strip of keys and values is packed just before it is used, so that a cache is read once and
+ * nothing of it is written back; keys may be split over threads.
+ * May know: plans, row blocks, the backend table.  Must not know: instruction sets, lanes, masks, OpenMP.
+ *
+ * A block of keys gives a partial result (maximum, sum, weighted sum of values), merged in ascending order of blocks: at once, or,
+ * where stretches of blocks are computed by different threads, when all are there.  Both are the same operations. */
+#include "decode.h"
+
+#include "keys.h"
+
+#include <string.h>
+
+int heed_is_short(const heed_plan *plan, const heed_sequence *s)
+{
+    const int64_t rows = s->len_q < plan->attention.seq_len_q ? s->len_q : plan->attention.seq_len_q;
+    return rows * plan->group <= plan->block_rows;
+}
+
+static size_t width_v(const heed_plan *p)
+{
+    return heed_round_up((size_t)p->attention.head_dim_v, (size_t)p->backend->nr);
+}
+
+/* The rows' ranges within a strip of the block; 0 if no row sees any of it. */
+static int strip_ranges(const heed_row_block *t, int32_t first, int32_t n, heed_range *strip)
+{
+    int any = 0;
+    for (size_t i = 0; i < t->m; i++) {
+        const int32_t lo = t->ranges[i].lo - first, hi = t->ranges[i].hi - first;
+        strip[i].lo = lo < 0 ? 0 : lo;
+        strip[i].hi = hi > n ? n : hi;
+        if (strip[i].lo >= strip[i].hi)
+            strip[i].lo = strip[i].hi = 0;
+        any |= strip[i].hi;
+    }
+    return any;
+}
+
+/* Each strip of the block that a row sees, in ascending order: keys into scores, or weights into sums of values. */
+static void for_strips(heed_row_block *t, int64_t block,
+    void (*visit)(heed_row_block *t, int64_t block, int32_t first, size_t n, const heed_range *strip, float *sums),
+    float *sums)
+{
+    const heed_plan *p = t->run->plan;
+    heed_range *strip = (heed_range *)(t->scratch + p->map.strip_ranges);
+    const int32_t keys = (int32_t)heed_block_keys(&t->seq, block), step = (int32_t)p->strip;
+    for (int32_t first = 0; first < keys; first += step) {
+        const int32_t n = keys - first < step ? keys - first : step;
+        if (strip_ranges(t, first, n, strip))
+            visit(t, block, first, (size_t)n, strip, sums);
+    }
+}
+
+static void strip_scores(
+    heed_row_block *t, int64_t block, int32_t first, size_t n, const heed_range *strip, float *sums)
+{
+    (void)sums;
+    const heed_plan *p = t->run->plan;
+    const size_t d = (size_t)p->attention.head_dim;
+    float *panels = (float *)(t->scratch + p->map.packed_k);
+    if (t->m <= HEED_FEW) {
+        heed_few_scores(
+            t->run, &t->seq, t->kv_head, block * HEED_BLOCK_KV + first, n, t->q, t->m, t->scores + first, panels);
+        return;
+    }
+    heed_pack_keys(t->run, &t->seq, t->kv_head, block * HEED_BLOCK_KV + first, n, panels);
+    p->backend->qk_tile(t->scores + first, HEED_LD_SCORES, t->q, d, panels, strip, t->m, d, p->attention.scale);
+}
+
+/* 1 if all rows see the same keys of the strip and no key between them is hidden: whatever values hold is then seen. */
+static int all_see(const heed_row_block *t, const heed_range *strip)
+{
+    int same = !heed_mask_hides_keys(t->run->tensors);
+    for (size_t i = 1; i < t->m; i++)
+        same &= strip[i].lo == strip[0].lo && strip[i].hi == strip[0].hi;
+    return same;
+}
+
+static void strip_values(
+    heed_row_block *t, int64_t block, int32_t first, size_t n, const heed_range *strip, float *sums)
+{
+    const heed_plan *p = t->run->plan;
+    if (t->m <= HEED_FEW && all_see(t, strip)) {
+        const size_t lo = (size_t)strip[0].lo;
+        heed_few_values(t->run, &t->seq, t->kv_head, block * HEED_BLOCK_KV + first + strip[0].lo,
+            (size_t)strip[0].hi - lo, t->scores + first + lo, t->m, sums, width_v(p));
+        return;
+    }
+    float *panels = (float *)(t->scratch + p->map.packed_v);
+    const int finite =
+        heed_pack_values(t->run, &t->seq, t->kv_head, block * HEED_BLOCK_KV + first, n, p->strip, panels);
+    if (!finite)
+        heed_rows_mark_hidden(t, block);
+    p->backend->pv_tile(sums, width_v(p), t->scores + first, HEED_LD_SCORES, panels, p->strip, strip, t->m,
+        (size_t)p->attention.head_dim_v, finite, NULL, NULL);
+}
+
+/* A block's partial result: maxima and sums where state has room for them, weighted values in `sums`. */
+static void partial_block(heed_row_block *t, const heed_rows *state, int64_t block, float *sums)
+{
+    for_strips(t, block, strip_scores, NULL);
+    heed_rows_softmax(t, state, block);
+    memset(sums, 0, t->m * width_v(t->run->plan) * sizeof(float));
+    for_strips(t, block, strip_values, sums);
+}
+
+/* After the maxima and sums have been merged into the rows' state. */
+static void blend_sums(heed_row_block *t, const float *sums)
+{
+    const size_t width = width_v(t->run->plan);
+    for (size_t i = 0; i < t->m; i++)
+        t->run->plan->backend->blend_row(
+            t->out + i * width, sums + i * width, t->state.keep[i], t->state.add[i], width);
+}
+
+void heed_short_block(heed_row_block *t, int64_t block)
+{
+    float *sums = (float *)(t->scratch + t->run->plan->map.sums);
+    partial_block(t, &t->state, block, sums);
+    blend_sums(t, sums);
+}
+
+/* ---- Split over threads ---- */
+
+/* The partial result of a block of a wave's kv head: maxima, sums, then the weighted values. */
+static float *partial_of(const heed_run_state *r, int64_t wave_head, int64_t block)
+{
+    const heed_plan *p = r->plan;
+    return (float *)(r->workspace + p->partials) + (size_t)(wave_head * p->blocks_kv + block) * p->partial;
+}
+
+static char *partial_used(const heed_run_state *r, int64_t wave_head, int64_t block)
+{
+    return r->workspace + r->plan->finite + wave_head * r->plan->blocks_kv + block;
+}
+
+/* A state whose block results are the partial result's memory. */
+static heed_rows state_of_partial(const heed_row_block *t, float *partial)
+{
+    const size_t padded = heed_round_up((size_t)t->run->plan->block_rows, HEED_LANES);
+    heed_rows state = t->state;
+    state.block_max = partial;
+    state.block_sum = partial + padded;
+    return state;
+}
+
+static float *sums_of_partial(const heed_row_block *t, float *partial)
+{
+    return partial + 2 * heed_round_up((size_t)t->run->plan->block_rows, HEED_LANES);
+}
+
+void heed_split_task(void *argument, int64_t index, int32_t worker)
+{
+    const heed_run_state *r = argument;
+    const heed_plan *p = r->plan;
+    const int64_t wave_head = index / p->splits, first = index % p->splits * p->split_blocks;
+    const int64_t end = first + p->split_blocks < p->blocks_kv ? first + p->split_blocks : p->blocks_kv;
+    heed_row_block t;
+    heed_rows_begin(&t, r, r->first_head + wave_head, 0, worker);
+    heed_rows_hide_weights(&t, first, end);
+    const heed_span seen = heed_rows_blocks(&t);
+    if (first < seen.hi && seen.lo < end)
+        heed_rows_reset(&t);
+    for (int64_t block = first; block < end; block++) {
+        const int used = block >= seen.lo && block < seen.hi && heed_rows_ranges(&t, block);
+        *partial_used(r, wave_head, block) = (char)used;
+        if (!used)
+            continue;
+        float *partial = partial_of(r, wave_head, block);
+        const heed_rows state = state_of_partial(&t, partial);
+        partial_block(&t, &state, block, sums_of_partial(&t, partial));
+    }
+}
+
+void heed_merge_task(void *argument, int64_t index, int32_t worker)
+{
+    const heed_run_state *r = argument;
+    const heed_plan *p = r->plan;
+    heed_row_block t;
+    heed_rows_begin(&t, r, r->first_head + index, 0, worker);
+    heed_rows_clear_weights(&t);
+    if (t.m == 0)
+        return;
+    heed_rows_reset(&t);
+    for (int64_t block = 0; block < p->blocks_kv; block++) {
+        if (!*partial_used(r, index, block))
+            continue;
+        float *partial = partial_of(r, index, block);
+        const heed_rows state = state_of_partial(&t, partial);
+        p->backend->merge_rows[p->exp](&state, t.m);
+        blend_sums(&t, sums_of_partial(&t, partial));
+    }
+    heed_rows_finish(&t);
+}

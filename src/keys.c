@@ -1,0 +1,220 @@
+/* Keys and values of a sequence where they are stored, on their way into f32 panels.
+ * May know: plans, the pack kernels.  Must not know: rows, tasks, masks.
+ * Threads, rows and the way of packing differ, but every key comes from here. */
+#include "keys.h"
+
+#include <string.h>
+
+enum {
+    /* What is asked for while reading: 64 keys ahead of f32, more of narrower types (half and twice as many give the same within
+     * noise; none costs a third of the read bandwidth). */
+    BYTES_AHEAD = 256
+};
+
+static int64_t keys_ahead(size_t size)
+{
+    return BYTES_AHEAD / (int64_t)size;
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+size_t heed_block_keys(const heed_sequence *s, int64_t block)
+{
+    const int64_t left = s->len_kv - block * HEED_BLOCK_KV;
+    return left < HEED_BLOCK_KV ? (size_t)left : HEED_BLOCK_KV;
+}
+
+static int64_t page_of(const heed_run_state *r, const heed_sequence *s, int64_t key)
+{
+    const heed_attention *a = &r->plan->attention;
+    return r->tensors->page_table[s->batch * a->page_table_stride + key / a->page_size];
+}
+
+/* A key's row in k, v or their scales, respectively the part of its page that is its head's. */
+static const char *tensor_row(
+    const heed_sequence *s, const void *base, const heed_strides *strides, size_t size, int64_t kv_head, int64_t key)
+{
+    const int64_t offset = s->entry_kv * strides->batch + kv_head * strides->head + (s->first_kv + key) * strides->seq;
+    return (const char *)base + offset * (int64_t)size;
+}
+
+static const char *page_part(const heed_run_state *r, const heed_sequence *s, const void *base,
+    const heed_strides *strides, size_t size, int64_t kv_head, int64_t key)
+{
+    const int64_t offset = page_of(r, s, key) * strides->batch + kv_head * strides->head;
+    return (const char *)base + offset * (int64_t)size;
+}
+
+/* Distance from one page's part to that of the key to be asked for, 0 where the sequence ends before. */
+static uintptr_t page_ahead(const heed_run_state *r, const heed_sequence *s, const heed_strides *strides, size_t size,
+    int64_t key, size_t bytes_a_token)
+{
+    const int64_t page_size = r->plan->attention.page_size, later = key + keys_ahead(size);
+    if (later >= s->len_kv)
+        return 0;
+    const int64_t pages = (page_of(r, s, later) - page_of(r, s, key)) * strides->batch;
+    const int64_t within = later % page_size - key % page_size;
+    return (uintptr_t)pages * size + (uintptr_t)within * bytes_a_token;
+}
+
+/* Columns that are written whole: panels, and vectors of any backend. */
+static size_t widest(const heed_backend *b)
+{
+    return b->nr > HEED_LANES ? (size_t)b->nr : HEED_LANES;
+}
+
+void heed_pack_keys(
+    const heed_run_state *r, const heed_sequence *s, int64_t kv_head, int64_t first, size_t n, float *panels)
+{
+    const heed_attention *a = &r->plan->attention;
+    const heed_backend *b = r->plan->backend;
+    const heed_strides *strides = &a->strides_k;
+    const size_t d = (size_t)a->head_dim, size = heed_type_size(a->type_k), page = (size_t)a->page_size;
+    if (!page) {
+        const uintptr_t ahead = (uintptr_t)strides->seq * size * (uintptr_t)keys_ahead(size);
+        b->pack_k(a->type_k, panels, tensor_row(s, r->tensors->k, strides, size, kv_head, first),
+            (ptrdiff_t)strides->seq, n, d, ahead);
+        return;
+    }
+    for (size_t j = 0; j < n;) {
+        const int64_t key = first + (int64_t)j;
+        const size_t within = (size_t)(key % a->page_size), count = smaller(page - within, n - j);
+        const size_t width = j + count < n ? count : heed_round_up(n, widest(b)) - j;
+        b->pack_kt(a->type_k, panels, j, width,
+            page_part(r, s, r->tensors->k, strides, size, kv_head, key) + within * size, page, count, d,
+            page_ahead(r, s, strides, size, key, size));
+        j += count;
+    }
+}
+
+int heed_pack_values(
+    const heed_run_state *r, const heed_sequence *s, int64_t kv_head, int64_t first, size_t n, size_t ld, float *panels)
+{
+    const heed_attention *a = &r->plan->attention;
+    const heed_backend *b = r->plan->backend;
+    const heed_strides *strides = &a->strides_v;
+    const size_t dv = (size_t)a->head_dim_v, size = heed_type_size(a->type_v), page = (size_t)a->page_size;
+    if (!page) {
+        const uintptr_t ahead = (uintptr_t)strides->seq * size * (uintptr_t)keys_ahead(size);
+        return b->pack_v(a->type_v, panels, ld, tensor_row(s, r->tensors->v, strides, size, kv_head, first),
+            (ptrdiff_t)strides->seq, n, dv, ahead);
+    }
+    int finite = 1;
+    for (size_t j = 0; j < n;) {
+        const int64_t key = first + (int64_t)j;
+        const size_t within = (size_t)(key % a->page_size), count = smaller(page - within, n - j);
+        finite &= b->pack_v(a->type_v, panels + j * (size_t)b->nr, ld,
+            page_part(r, s, r->tensors->v, strides, size, kv_head, key) + within * dv * size, (ptrdiff_t)dv, count, dv,
+            page_ahead(r, s, strides, size, key, dv * size));
+        j += count;
+    }
+    return finite;
+}
+
+/* Keys stored as rows: f32 ones where they are, others through `room`, HEED_FEW_KEYS at a time. */
+static void row_scores(const heed_run_state *r, const char *from, heed_few *t, float *room)
+{
+    const heed_attention *a = &r->plan->attention;
+    const heed_backend *b = r->plan->backend;
+    const ptrdiff_t ld = (ptrdiff_t)a->strides_k.seq;
+    const size_t size = heed_type_size(a->type_k), n = t->n, width = heed_round_up(t->d, HEED_LANES);
+    const uintptr_t ahead = (uintptr_t)ld * size * (uintptr_t)keys_ahead(size);
+    t->from = from;
+    t->ld = ld;
+    t->ahead = ahead;
+    if (a->type_k == HEED_TYPE_F32) {
+        b->qk_few(t);
+        return;
+    }
+    t->from = room;
+    t->ld = (ptrdiff_t)width;
+    t->ahead = 0;
+    for (size_t j = 0; j < n; j += t->n, t->to += t->n, from += ld * (ptrdiff_t)(t->n * size)) {
+        t->n = smaller(n - j, HEED_FEW_KEYS);
+        b->unpack_rows(a->type_k, room, width, from, ld, t->n, t->d, ahead);
+        b->qk_few(t);
+    }
+}
+
+void heed_few_scores(const heed_run_state *r, const heed_sequence *s, int64_t kv_head, int64_t first, size_t n,
+    const float *q, size_t m, float *scores, float *room)
+{
+    const heed_attention *a = &r->plan->attention;
+    const heed_strides *strides = &a->strides_k;
+    const size_t size = heed_type_size(a->type_k);
+    heed_few t = { .to = scores,
+        .ld_to = HEED_LD_SCORES,
+        .rows = q,
+        .ld_rows = (size_t)a->head_dim,
+        .m = m,
+        .n = n,
+        .d = (size_t)a->head_dim,
+        .scale = a->scale };
+    if (!a->page_size) {
+        row_scores(r, tensor_row(s, r->tensors->k, strides, size, kv_head, first), &t, room);
+        return;
+    }
+    t.ld = (ptrdiff_t)a->page_size;
+    for (size_t j = 0; j < n; j += HEED_LANES) {
+        const int64_t key = first + (int64_t)j, within = key % a->page_size;
+        t.units[j / HEED_LANES] = page_part(r, s, r->tensors->k, strides, size, kv_head, key) + (size_t)within * size;
+        t.units_ahead[j / HEED_LANES] =
+            (size_t)within * size % 64 ? 0 : page_ahead(r, s, strides, size, key, size); /* once a line */
+    }
+    r->plan->backend->qk_few_t(a->type_k, &t);
+}
+
+void heed_few_values(const heed_run_state *r, const heed_sequence *s, int64_t kv_head, int64_t first, size_t n,
+    const float *weights, size_t m, float *sums, size_t ld_sums)
+{
+    const heed_attention *a = &r->plan->attention;
+    const heed_strides *strides = &a->strides_v;
+    const size_t size = heed_type_size(a->type_v), dv = (size_t)a->head_dim_v;
+    heed_few t = { .to = sums, .ld_to = ld_sums, .ld_rows = HEED_LD_SCORES, .m = m, .d = dv };
+    for (size_t j = 0; j < n; j += t.n) {
+        const int64_t key = first + (int64_t)j;
+        t.rows = weights + j;
+        if (a->page_size) {
+            const int64_t within = key % a->page_size;
+            t.n = smaller((size_t)(a->page_size - within), n - j);
+            t.from = page_part(r, s, r->tensors->v, strides, size, kv_head, key) + (size_t)within * dv * size;
+            t.ld = (ptrdiff_t)dv;
+            t.ahead = page_ahead(r, s, strides, size, key, dv * size);
+        } else {
+            t.n = n;
+            t.from = tensor_row(s, r->tensors->v, strides, size, kv_head, key);
+            t.ld = (ptrdiff_t)strides->seq;
+            t.ahead = (uintptr_t)strides->seq * size * (uintptr_t)keys_ahead(size);
+        }
+        r->plan->backend->pv_few(a->type_v, &t);
+    }
+}
+
+static void gather(const heed_run_state *r, const heed_sequence *s, const float *scales, int64_t kv_head, int64_t first,
+    size_t n, float *to)
+{
+    const heed_attention *a = &r->plan->attention;
+    const heed_strides *strides = &a->strides_scales;
+    const size_t page = (size_t)a->page_size;
+    for (size_t j = 0; page && j < n; j += page)
+        memcpy(to + j, page_part(r, s, scales, strides, sizeof(float), kv_head, first + (int64_t)j),
+            smaller(page, n - j) * sizeof(float));
+    const char *row = page ? NULL : tensor_row(s, scales, strides, sizeof(float), kv_head, first);
+    for (size_t j = 0; !page && j < n; j++)
+        memcpy(to + j, row + (int64_t)j * strides->seq * (int64_t)sizeof(float), sizeof(float));
+    for (size_t j = n; j < heed_round_up(n, HEED_LANES); j++)
+        to[j] = 0.0f;
+}
+
+void heed_gather_scales(
+    const heed_run_state *r, const heed_sequence *s, int64_t kv_head, int64_t block, float *scales_k, float *scales_v)
+{
+    const size_t n = heed_block_keys(s, block);
+    if (r->plan->attention.type_k == HEED_TYPE_I8)
+        gather(r, s, r->tensors->scales_k, kv_head, block * HEED_BLOCK_KV, n, scales_k);
+    if (r->plan->attention.type_v == HEED_TYPE_I8)
+        gather(r, s, r->tensors->scales_v, kv_head, block * HEED_BLOCK_KV, n, scales_v);
+}
