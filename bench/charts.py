@@ -21,8 +21,9 @@ class Series:
 
 class Panel:
 
-    def __init__(self, title, x_label, y_label, series, x_base=10):
-        self.title, self.x_label, self.y_label, self.series, self.x_base = title, x_label, y_label, series, x_base
+    def __init__(self, title, x_label, y_label, series, x_base=10, y_base=10):
+        self.title, self.x_label, self.y_label, self.series = title, x_label, y_label, series
+        self.x_base, self.y_base = x_base, y_base
 
 
 def number(value):
@@ -87,7 +88,7 @@ def draw_series(series, colour, x, y):
 def draw_panel(panel):
     points = [point for series in panel.series for point in series.points]
     x = Axis([p[0] for p in points], panel.x_base, LEFT, WIDTH - RIGHT)
-    y = Axis([p[1] for p in points], 10, HEIGHT - BOTTOM, TOP)
+    y = Axis([p[1] for p in points], panel.y_base, HEIGHT - BOTTOM, TOP)
     out = draw_axes(panel, x, y)
     for i, series in enumerate(panel.series):
         colour = GREY if series.dashed else COLOURS[i % len(COLOURS)]
