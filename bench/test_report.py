@@ -14,8 +14,8 @@ sys.dont_write_bytecode = True
 import charts  # pylint: disable=wrong-import-position
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-NAMES = ("machine", "sweep", "causal", "models", "projections", "layers", "softmax", "kernels", "threads", "growth",
-         "roofline")
+NAMES = ("machine", "targets", "peers", "sweep", "causal", "models", "masks", "windows", "projections", "layers",
+         "softmax", "kernels", "threads", "growth", "roofline")
 DOCUMENT = "before\n" + "".join(f"## {n}\n<!-- begin {n} -->\nold {n}\n<!-- end {n} -->\n" for n in NAMES) + "after\n"
 
 
@@ -41,10 +41,37 @@ def made_up():
     ]
     for n in (128, 256, 512):
         benchmarks.append(entry(f"attention/avx2/growth_l{n}", median_s=n * n * 1e-9, workspace=n * 1000.0))
+    for n in (1024, 2048, 4096):  # one of three misses its target
+        benchmarks.append(entry(f"attention/avx2/sweep_l{n}_d128", **{"fma_%": 90.0 if n > 1024 else 87.0}))
+    benchmarks += [
+        entry("attention/avx2/mask_none_2048_d64", median_s=0.1, **{"GFLOP/s": 1.0}),
+        entry("attention/avx2/mask_bias_2048_d64", median_s=0.15, **{"GFLOP/s": 1.0}),
+        entry("attention/avx2/window_1024_of_8192", **{"fma_%": 75.0, "GFLOP/s": 70.0, "GB/s": 1.0}),
+        entry("attention/avx2/tiny_8", median_s=1e-6, **{"GFLOP/s": 1.0, "GB/s": 1.0}),
+        entry("attention/avx2/tiny_8/threads:2", median_s=2e-6),
+        entry("attention/avx2/sweep_l512_d64/threads:2", median_s=0.25),
+        entry("attention/avx2/sweep_l2048_d64", median_s=1.0),
+        entry("attention/avx2/sweep_l2048_d64/threads:2", median_s=0.8),
+        entry("attention/avx2/growth_l16384", median_s=1.0, workspace=9.0 * 2**20),
+    ]
+    for n in (128, 256):
+        benchmarks.append(entry(f"attention/avx2/growth_window_l{n}", median_s=n * 1e-7))
     return {"context": {"date": "2001-02-03T04:05:06", "host_name": "secret-host", "cpu": "A CPU", "compiler": "cc 1",
                         "build_type": "Release", "default_backend": "avx2", "heed_version": "0.1.0", "max_threads": "2",
                         "widest_vectors": "avx2", "arguments": "--benchmark_out=/home/somebody/run.json --threads=1"},
             "benchmarks": benchmarks}
+
+
+def peers(times=(0.2, 0.3)):
+    """heed at two lengths, and one peer."""
+    results = []
+    for length, time in zip((256, 1024), times):
+        for peer, seconds in (("heed", 0.2), ("other", time)):
+            results.append({"kind": "attention", "shape": f"sweep_l{length}_d64", "threads": 1, "peer": peer,
+                            "status": "ok", "note": "", "flops": 1e9, "bytes": 1e6, "stream": 0, "length": length,
+                            "error": 1e-7, "against_heed": 1e-7, "cpu": [seconds], "wall": [9.0]})
+    return {"context": {"date": "2001-02-03", "cpu": "A CPU", "rounds": 1, "seconds": 0.1, "arguments": "b"},
+            "peers": {n: {"title": n, "version": "1"} for n in ("heed", "other")}, "absent": {}, "results": results}
 
 
 class Report(unittest.TestCase):
@@ -60,13 +87,17 @@ class Report(unittest.TestCase):
         with open(self.path(*names), encoding="utf-8") as file:
             return file.read()
 
-    def run_report(self, run, document=DOCUMENT):
+    def run_report(self, run, document=DOCUMENT, others=None):
         with open(self.path("run.json"), "w", encoding="utf-8") as file:
             file.write(run if isinstance(run, str) else json.dumps(run))
         with open(self.path("performance.md"), "w", encoding="utf-8") as file:
             file.write(document)
-        return subprocess.run([sys.executable, os.path.join(HERE, "report"), self.path("run.json"), "--docs",
-                               self.folder.name], capture_output=True, text=True, check=False)
+        command = [sys.executable, os.path.join(HERE, "report"), self.path("run.json"), "--docs", self.folder.name]
+        if others is not None:
+            with open(self.path("peers.json"), "w", encoding="utf-8") as file:
+                json.dump(others, file)
+            command += ["--peers", self.path("peers.json")]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
 
     def test_tables(self):
         result = self.run_report(made_up())
@@ -80,8 +111,43 @@ class Report(unittest.TestCase):
             self.assertIn(line, text)
         self.assertTrue(text.startswith("before\n") and text.endswith("after\n"))
         self.assertIn("Not in this run.", text)
-        for word in ("old", "secret-host", "somebody", "avx512"):
+        self.assertIn("old peers", text)  # without a report of peers it stays
+        for word in ("secret-host", "somebody", "avx512", "old machine", "old targets"):
             self.assertNotIn(word, text)
+
+    def test_targets(self):
+        self.run_report(made_up())
+        text = self.read("performance.md")
+        for line in ("| not causal, head_dim 128, L 1024, 2048, 4096 | >= 88 % | **87**, 90, 90 |",
+                     "| not causal, head_dim 64, L 1024, 2048, 4096 | >= 82 % | -, -, - |",
+                     "| head_dim 64, L 512 | >= 78 % | 80 |", "| window of 1024 in L 8192, head_dim 128 | >= 75 % | 75 |",
+                     "head_dim 64, 128: times the time | <= 1.10 | **1.50**, - |",
+                     "the least of the sweep | >= 1.9 | **1.25** (sweep_l2048_d64) |",
+                     "| tiny (L 8): all threads over one; microseconds | <= 1.1; < 3 | **2.00**, 2 |",
+                     "| memory at L 16384 beyond packed keys and values, MiB | < 64 | 1.00 |",
+                     "| bias | 150 ms, 1.50 |  |", "| window_1024_of_8192 | 70.0 GFLOP/s, 75 % |"):
+            self.assertIn(line, text)
+
+    def test_peers(self):
+        result = self.run_report(made_up(), others=peers())
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        text = self.read("performance.md")
+        for line in ("L below 512, one thread | >= 1 | 1.00 (sweep_l256_d64, other); reached by 1 of 1 shapes |",
+                     "L 512 and above, one thread | >= 1.2 | 1.50 (sweep_l1024_d64, other); reached by 1 of 1 shapes |",
+                     "| sweep_l1024_d64 | 200 ms | 5.0 GFLOP/s | 1.50 |", "(performance/peers.svg)", "peers.md"):
+            self.assertIn(line, text)
+        self.assertIn("| attention sweep_l256_d64 | other | 200 ms |", self.read("performance", "peers.md"))
+        self.run_report(made_up(), others=peers((0.1, 0.22)))
+        text = self.read("performance.md")
+        for words in ("**0.50** (sweep_l256_d64, other)", "**1.10** (sweep_l1024_d64, other); reached by 0 of 1 shapes",
+                      "- attention sweep_l256_d64, one thread: other takes 0.50 of heed's time"):
+            self.assertIn(words, text)
+
+    def test_bad_peers_change_nothing(self):
+        for others in ([], {}, {"results": []}, {**peers(), "results": [{}]}, {**peers(), "peers": {}}):
+            result = self.run_report(made_up(), others=others)
+            self.assertEqual((result.returncode, len(result.stderr.splitlines())), (2, 1), result.stderr)
+            self.assertEqual(self.read("performance.md"), DOCUMENT)
 
     def test_a_second_run_changes_nothing(self):
         self.run_report(made_up())
@@ -91,7 +157,7 @@ class Report(unittest.TestCase):
 
     def test_charts_are_svg(self):
         self.run_report(made_up())
-        for name, words in (("growth.svg", ("L squared", "MiB", "128", "512")),
+        for name, words in (("growth.svg", ("L squared", "MiB", "128", "512", "a window of 1024")),
                             ("roofline.svg", ("GFLOP/s", "linear"))):
             text = self.read("performance", name)
             self.assertEqual(xml.etree.ElementTree.fromstring(text).tag, "{http://www.w3.org/2000/svg}svg")

@@ -74,16 +74,18 @@ class Engine:
         size += problem.q.nbytes + 2 * (s["seq_q"] + MASK_ROWS) * s["seq_kv"] + (64 << 20)
         self.context = self.base.ggml_init(InitParameters(size, None, False))
         q, mask, calls, outputs = self.tensor(F32, problem.q), self.mask(problem), [], []
+        alibi = 8.0 if problem.slopes is not None else 0.0  # from it come the slopes of problem.py
         for k, v in problem.keys_values:
             out = self.base.ggml_flash_attn_ext(self.context, q, self.tensor(F32, k), self.tensor(F32, v), mask,
-                                                problem.scale, 8.0 if problem.slopes is not None else 0.0, problem.softcap)
+                                                problem.scale, alibi, problem.softcap)
             calls.append(self.caller(out))
             outputs.append(out)
 
         def output():
-            floats = (c_float * (self.base.ggml_nbytes(outputs[0]) // 4)).from_address(
-                self.base.ggml_get_data(outputs[0]))
-            return numpy.ctypeslib.as_array(floats).reshape(s["batch"], s["seq_q"], s["heads"], -1).transpose(0, 2, 1, 3)
+            count = self.base.ggml_nbytes(outputs[0]) // 4
+            floats = (c_float * count).from_address(self.base.ggml_get_data(outputs[0]))
+            rows = numpy.ctypeslib.as_array(floats).reshape(s["batch"], s["seq_q"], s["heads"], -1)
+            return rows.transpose(0, 2, 1, 3)
 
         return Ready(calls, output, "keys and values in f32")
 
@@ -104,7 +106,8 @@ class Engine:
 def load(threads, paths):
     if not paths.get("ggml"):
         raise Absent("no path to a build was given (--ggml)")
-    found = [glob.glob(os.path.join(paths["ggml"], "**", f"libggml-{part}.so"), recursive=True) for part in ("base", "cpu")]
+    found = [glob.glob(os.path.join(paths["ggml"], "**", f"libggml-{part}.so"), recursive=True)
+             for part in ("base", "cpu")]
     if not all(found):
         raise Absent(f"{paths['ggml']}: holds no libggml-base.so and libggml-cpu.so")
     base, cpu = [ctypes.CDLL(paths_found[0], mode=ctypes.RTLD_GLOBAL) for paths_found in found]

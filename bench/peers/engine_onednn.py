@@ -108,7 +108,8 @@ class Engine:
                               (last, {SRC: at_s, WEIGHTS: self.memory(v_desc, v), DST: at_o})])
                  for k, v in problem.keys_values]
         kept = (q, scores, mask)
-        return Ready(calls, lambda: (out.reshape(problem.q.shape[:3] + (dv,)), kept)[0], "matmul, softmax, matmul" if mask is None else "matmul, add, softmax, matmul")
+        return Ready(calls, lambda: (out.reshape(problem.q.shape[:3] + (dv,)), kept)[0],
+                     f"matmul, {'' if mask is None else 'add, '}softmax, matmul")
 
 
 def load(_threads, paths):

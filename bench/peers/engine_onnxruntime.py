@@ -1,4 +1,4 @@
-# ONNX Runtime's operators MultiHeadAttention (not causal) and GroupQueryAttention (causal), each in a model of one node.
+# ONNX Runtime's operators MultiHeadAttention (not causal) and GroupQueryAttention (causal), in models of one node.
 # May know: ONNX Runtime, ONNX, problems.  Must not know: heed, other peers.
 
 import numpy

@@ -6,14 +6,7 @@ import math
 import re
 
 import charts
-
-FASTER = 1.2  # what heed wants to be at least, from 512 queries on
-
-
-def median(values):
-    ordered = sorted(values)
-    return 0.5 * (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2])
-
+from tables import median, show_time, table
 
 def spread(values):
     """Half of the rounds lie within so much of the median, relative to it."""
@@ -22,7 +15,7 @@ def spread(values):
 
 
 def times(entry):
-    """One thread by the CPU time of its process, so that what other programs take is not counted; several by the clock."""
+    """One thread by the CPU time of its process, which counts nothing of other programs; several by the clock."""
     return entry.get("cpu" if entry["threads"] == 1 else "wall") or []
 
 
@@ -46,18 +39,6 @@ def by_shape(report):
     return shapes
 
 
-def table(head, rows, left=1):
-    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * left + " ---: |" * (len(head) - left)]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
-
-
-def show_time(value):
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if value >= scale:
-            return f"{value / scale:.3g} {unit}"
-    return f"{value / 1e-9:.3g} ns"
-
-
 def rate(entry):
     if entry["flops"] and not entry["stream"]:
         return f"{1e-9 * entry['flops'] / seconds(entry):.1f} GFLOP/s"
@@ -66,6 +47,10 @@ def rate(entry):
 
 def error(value):
     return "infinite" if math.isinf(value) else f"{value:.1e}"
+
+
+def many(threads):
+    return "one thread" if threads == 1 else f"{threads} threads"
 
 
 def row(entry, heed, titles):
@@ -92,7 +77,7 @@ def every_figure(report):
         for (kind, shape, count), entries in by_shape(report).items():
             if count == threads:
                 rows += [[f"{kind} {shape}"] + row(entry, entries["heed"], titles) for entry in entries.values()]
-        parts.append(f"### {'One thread' if threads == 1 else f'{threads} threads'}\n\n" + table(head, rows, 2))
+        parts.append(f"### {many(threads).capitalize()}\n\n" + table(head, rows, 2))
     return "\n\n".join(parts)
 
 
@@ -116,27 +101,28 @@ def ratios(report, kind, threads):
     return table(["shape", "heed", "speed"] + [titles[name] for name in peers], rows) if rows else ""
 
 
-def length_of(entry):
-    match = re.search(r"(?:sweep_l|sweep_causal_l|prefill_|encoder_|577|_of_|mask_\w+?_)(\d*)", entry["shape"])
-    return int(match[1] or 577) if match else 0
-
-
 def fastest_peer(entries):
-    """The smallest ratio of a peer's time to heed's, and whose it is; None without peers."""
+    """The smallest ratio of a peer's time to heed's, and its name; None without peers."""
     heed = entries["heed"]
     found = [(seconds(e) / seconds(heed), name) for name, e in entries.items()
              if name != "heed" and timed(e) and timed(heed)]
     return min(found) if found else None
 
 
-def slower_than(report, threads=None):
-    """Shapes where a peer is faster than heed: (ratio, shape, threads, title)."""
+def best_ratios(report):
+    """The fastest peer of each shape: (ratio, kind, shape, threads, title, length), the smallest ratio first."""
     titles, found = titles_of(report), []
     for (kind, shape, count), entries in by_shape(report).items():
         best = fastest_peer(entries)
-        if best and best[0] < 1.0 and threads in (None, count):
-            found.append((best[0], f"{kind} {shape}", count, titles[best[1]]))
+        if best:
+            found.append((best[0], kind, shape, count, titles[best[1]], entries["heed"].get("length", 0)))
     return sorted(found)
+
+
+def where_slower(report):
+    lines = [f"- {kind} {shape}, {many(threads)}: {title} takes {ratio:.2f} of heed's time"
+             for ratio, kind, shape, threads, title, _ in best_ratios(report) if ratio < 1.0]
+    return "\n".join(lines) or "Nowhere in this run."
 
 
 def versions(report):
@@ -147,21 +133,24 @@ def versions(report):
 
 def context(report):
     c = report["context"]
-    facts = [("CPU", c["cpu"]), ("date", c["date"]), ("command", f"`bench/peers/run {c['arguments']}`"),
+    command = "`bench/peers/run " + c["arguments"].replace("|", "\\|") + "`"
+    facts = [("CPU", c["cpu"]), ("date", c["date"]), ("command", command),
              ("rounds", f"{c['rounds']} of {c['seconds']} s each, in turn")]
     return table(["", "this run"], [[name, str(value)] for name, value in facts], 2)
 
 
-def markdown(report):
+def summary(report):
+    """What docs/performance.md holds; the rest is in a file of its own."""
     parts = [context(report), versions(report)]
     for threads in sorted({entry["threads"] for entry in report["results"]}):
         for kind in dict.fromkeys(entry["kind"] for entry in report["results"]):
-            parts.append(f"### Time of each over heed's: {kind}, {threads} thread{'s' * (threads > 1)}\n\n" +
-                         ratios(report, kind, threads))
-    slower = [f"- {shape}, {threads} threads: {title} takes {ratio:.2f} of heed's time"
-              for ratio, shape, threads, title in slower_than(report)]
-    parts.append("### Where a peer is faster\n\n" + ("\n".join(slower) or "Nowhere in this run."))
-    return "\n\n".join(parts + [every_figure(report)])
+            content = ratios(report, kind, threads)
+            parts += [f"Time of each over heed's, {kind}, {many(threads)}; bold: a peer is faster:", content] if content else []
+    return "\n\n".join(parts + ["Where a peer is faster:", where_slower(report)])
+
+
+def markdown(report):
+    return summary(report) + "\n\n" + every_figure(report)
 
 
 # ---- Chart ----
@@ -180,7 +169,7 @@ def panel(report, dim, threads):
     titles = titles_of(report)
     found = [(titles[peer], speeds(report, peer, rf"sweep_l(\d+)_d{dim}", threads)) for peer in titles]
     series = [charts.Series(title, points) for title, points in found if len(points) > 1]
-    title = f"head_dim {dim}, {'one thread' if threads == 1 else f'{threads} threads'}"
+    title = f"head_dim {dim}, {many(threads)}"
     return charts.Panel(title, "L (queries and keys)", "GFLOP/s", series, 2, 2) if series else None
 
 

@@ -10,32 +10,68 @@
 typedef __m512 vector;
 enum { LANES = 16 };
 static const char name[] = "Sleef_expf16_u10";
-static vector load(const float *x) { return _mm512_loadu_ps(x); }
-static void store(float *y, vector x) { _mm512_storeu_ps(y, x); }
-static vector exponential(vector x, float shift) { return Sleef_expf16_u10(_mm512_sub_ps(x, _mm512_set1_ps(shift))); }
+static vector load(const float *x)
+{
+    return _mm512_loadu_ps(x);
+}
+static void store(float *y, vector x)
+{
+    _mm512_storeu_ps(y, x);
+}
+static vector exponential(vector x, float shift)
+{
+    return Sleef_expf16_u10(_mm512_sub_ps(x, _mm512_set1_ps(shift)));
+}
 #elif defined(__AVX2__)
 #include <immintrin.h>
 typedef __m256 vector;
 enum { LANES = 8 };
 static const char name[] = "Sleef_expf8_u10";
-static vector load(const float *x) { return _mm256_loadu_ps(x); }
-static void store(float *y, vector x) { _mm256_storeu_ps(y, x); }
-static vector exponential(vector x, float shift) { return Sleef_expf8_u10(_mm256_sub_ps(x, _mm256_set1_ps(shift))); }
+static vector load(const float *x)
+{
+    return _mm256_loadu_ps(x);
+}
+static void store(float *y, vector x)
+{
+    _mm256_storeu_ps(y, x);
+}
+static vector exponential(vector x, float shift)
+{
+    return Sleef_expf8_u10(_mm256_sub_ps(x, _mm256_set1_ps(shift)));
+}
 #elif defined(__aarch64__)
 #include <arm_neon.h>
 typedef float32x4_t vector;
 enum { LANES = 4 };
 static const char name[] = "Sleef_expf4_u10";
-static vector load(const float *x) { return vld1q_f32(x); }
-static void store(float *y, vector x) { vst1q_f32(y, x); }
-static vector exponential(vector x, float shift) { return Sleef_expf4_u10(vsubq_f32(x, vdupq_n_f32(shift))); }
+static vector load(const float *x)
+{
+    return vld1q_f32(x);
+}
+static void store(float *y, vector x)
+{
+    vst1q_f32(y, x);
+}
+static vector exponential(vector x, float shift)
+{
+    return Sleef_expf4_u10(vsubq_f32(x, vdupq_n_f32(shift)));
+}
 #else
 typedef float vector;
 enum { LANES = 1 };
 static const char name[] = "Sleef_expf_u10";
-static vector load(const float *x) { return *x; }
-static void store(float *y, vector x) { *y = x; }
-static vector exponential(vector x, float shift) { return Sleef_expf_u10(x - shift); }
+static vector load(const float *x)
+{
+    return *x;
+}
+static void store(float *y, vector x)
+{
+    *y = x;
+}
+static vector exponential(vector x, float shift)
+{
+    return Sleef_expf_u10(x - shift);
+}
 #endif
 
 const char *peer_name(void)
