@@ -21,9 +21,9 @@ class Series:
 
 class Panel:
 
-    def __init__(self, title, x_label, y_label, series, x_base=10, y_base=10):
+    def __init__(self, title, x_label, y_label, series, x_base=10, y_base=10, legend_below=False):
         self.title, self.x_label, self.y_label, self.series = title, x_label, y_label, series
-        self.x_base, self.y_base = x_base, y_base
+        self.x_base, self.y_base, self.legend_below = x_base, y_base, legend_below
 
 
 def number(value):
@@ -93,7 +93,7 @@ def draw_panel(panel):
     for i, series in enumerate(panel.series):
         colour = GREY if series.dashed else COLOURS[i % len(COLOURS)]
         out += draw_series(series, colour, x, y)
-        at = TOP + 16 + 15 * i
+        at = (HEIGHT - BOTTOM - 15 * len(panel.series) + 6 if panel.legend_below else TOP + 16) + 15 * i
         dash = ' stroke-dasharray="5 4"' if series.dashed else ""
         out.append(f'<path d="M{LEFT + 8} {at - 4}h18" stroke="{colour}" stroke-width="2"{dash}/>')
         out.append(text(LEFT + 31, at, series.name, "start"))
@@ -101,10 +101,11 @@ def draw_panel(panel):
 
 
 def svg(panels):
-    """The panels side by side."""
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH * len(panels)}" height="{HEIGHT}" '
-           f'viewBox="0 0 {WIDTH * len(panels)} {HEIGHT}" font-family="sans-serif">',
-           f'<rect width="{WIDTH * len(panels)}" height="{HEIGHT}" fill="white"/>']
+    """The panels two by two."""
+    width, height = WIDTH * min(2, len(panels)), HEIGHT * ((len(panels) + 1) // 2)
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+           f'viewBox="0 0 {width} {height}" font-family="sans-serif">',
+           f'<rect width="{width}" height="{height}" fill="white"/>']
     for i, panel in enumerate(panels):
-        out += [f'<g transform="translate({WIDTH * i} 0)">'] + draw_panel(panel) + ["</g>"]
+        out += [f'<g transform="translate({WIDTH * (i % 2)} {HEIGHT * (i // 2)})">'] + draw_panel(panel) + ["</g>"]
     return "\n".join(out + ["</svg>"]) + "\n"

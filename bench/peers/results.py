@@ -145,7 +145,8 @@ def summary(report):
     for threads in sorted({entry["threads"] for entry in report["results"]}):
         for kind in dict.fromkeys(entry["kind"] for entry in report["results"]):
             content = ratios(report, kind, threads)
-            parts += [f"Time of each over heed's, {kind}, {many(threads)}; bold: a peer is faster:", content] if content else []
+            if content:
+                parts += [f"Time of each over heed's, {kind}, {many(threads)}; bold: a peer is faster:", content]
     return "\n\n".join(parts + ["Where a peer is faster:", where_slower(report)])
 
 
@@ -170,7 +171,7 @@ def panel(report, dim, threads):
     found = [(titles[peer], speeds(report, peer, rf"sweep_l(\d+)_d{dim}", threads)) for peer in titles]
     series = [charts.Series(title, points) for title, points in found if len(points) > 1]
     title = f"head_dim {dim}, {many(threads)}"
-    return charts.Panel(title, "L (queries and keys)", "GFLOP/s", series, 2, 2) if series else None
+    return charts.Panel(title, "L (queries and keys)", "GFLOP/s", series, 2, 2, legend_below=True) if series else None
 
 
 def chart(report):

@@ -1,5 +1,5 @@
-/* A row softmax as one writes it around SLEEF's vector exp: what heed_softmax is compared with.  Compiled by engine_sleef.py when
- * it is needed, never part of heed's build.
+/* A row softmax as one writes it around SLEEF's vector exp: what heed_softmax is compared with.  Compiled by
+ * engine_sleef.py when it is needed, never part of heed's build.
  * May know: SLEEF, vectors of the machine it is compiled on.  Must not know: heed. */
 #include <math.h>
 #include <sleef.h>

@@ -75,8 +75,8 @@ class Shapes(unittest.TestCase):
                 self.assertAlmostEqual(value, ours, delta=1e-6 * ours, msg=f"{entry['name']} {name}")
 
     def test_bad_lists(self):
-        for text in ("attention", "attention a heads", "attention a{b} heads=1 seq=1 dim=1", "linear l rows=1 in=1 out=",
-                     "attention a heads=1 dim=1", "linear l rows=1 in=1"):
+        for text in ("attention", "attention a heads", "attention a{b} heads=1 seq=1 dim=1",
+                     "linear l rows=1 in=1 out=", "attention a heads=1 dim=1", "linear l rows=1 in=1"):
             with self.assertRaisesRegex(shapes.BadShapes, ":1: ", msg=text):
                 shapes.read(self.write(text))
         with self.assertRaises(shapes.BadShapes):
@@ -99,7 +99,8 @@ def made_up():
                         entry(f"sweep_l{length}_d64", "fast", threads, seconds=(peers, peers, 0.001)),
                         entry(f"sweep_l{length}_d64", "bad", threads, "wrong", error=0.5),
                         entry(f"sweep_l{length}_d64", "weak", threads, "not offered", note="no such thing")]
-    return {"context": {"date": "2001-02-03", "cpu": "A CPU", "rounds": 3, "seconds": 0.1, "arguments": "b --shapes a|b"},
+    return {"context": {"date": "2001-02-03", "cpu": "A CPU", "rounds": 3, "seconds": 0.1,
+                        "arguments": "b --shapes a|b"},
             "peers": {n: {"title": n.title(), "version": "1"} for n in ("heed", "fast", "bad", "weak")},
             "absent": {"gone": "not installed"}, "results": entries}
 
