@@ -1,9 +1,8 @@
 # Tests what of bench/peers needs no peer: layouts of heed's structures, shapes, arguments, tables and the chart.
-# May know: the modules of bench/peers, heed_bench as a program.  Must not know: NumPy, any peer.
-# Usage: test_peers.py PROGRAM_THAT_PRINTS_LAYOUTS HEED_BENCH
+# May know: the modules of bench/peers.  Must not know: NumPy, any peer.
+# Usage: test_peers.py PROGRAM_THAT_PRINTS_LAYOUTS
 
 import ctypes
-import json
 import os
 import subprocess
 import sys
@@ -20,15 +19,7 @@ import results  # pylint: disable=wrong-import-position
 import shapes  # pylint: disable=wrong-import-position
 import tables  # pylint: disable=wrong-import-position
 
-SHAPES = os.path.join(os.path.dirname(HERE), "shapes.txt")
-LAYOUTS = HEED_BENCH = ""
-
-SMALL = """attention causal{seq_q} heads=4 kv_heads=2 seq_q=1,7,40 seq_kv=40 dim=8 dim_v=5 causal=1
-attention window{window} heads=2 seq=40 dim=8 causal=1 window=1,9,40,50
-attention full batch=2 heads=3 seq_q=5 seq_kv=9 dim=7  # a comment
-linear l rows=3 in=5 out=7
-softmax s rows=3 cols=9
-"""
+LAYOUTS = ""
 
 
 class Layouts(unittest.TestCase):
@@ -54,25 +45,6 @@ class Shapes(unittest.TestCase):
         with open(path, "w", encoding="ascii") as file:
             file.write(text)
         return path
-
-    def test_the_same_list_as_heed_bench(self):
-        names = subprocess.run([HEED_BENCH, "--benchmark_list_tests", "--backends=scalar", "--heavy"],
-                               capture_output=True, text=True, check=True).stdout
-        self.assertEqual(sorted(name.replace("/scalar/", "/") for name in names.split()),
-                         sorted(shapes.full_name(shape) for shape in shapes.read(SHAPES)))
-
-    def test_the_same_work_as_heed_bench(self):
-        path = self.write(SMALL)
-        out = subprocess.run([HEED_BENCH, f"--shapes={path}", "--backends=scalar", "--benchmark_min_time=0.001",
-                              "--benchmark_format=json"], capture_output=True, text=True, check=True).stdout
-        theirs = {entry["name"].replace("/scalar/", "/"): entry for entry in json.loads(out)["benchmarks"]}
-        read = shapes.read(path)
-        self.assertEqual(len(theirs), len(read))
-        for shape in read:
-            entry = theirs[shapes.full_name(shape)]
-            for name, ours in (("GFLOP/s", shapes.flops(shape)), ("GB/s", shapes.bytes_moved(shape))):
-                value = 1e9 * entry.get(name, 0.0) * entry["median_s"]
-                self.assertAlmostEqual(value, ours, delta=1e-6 * ours, msg=f"{entry['name']} {name}")
 
     def test_bad_lists(self):
         for text in ("attention", "attention a heads", "attention a{b} heads=1 seq=1 dim=1",
@@ -169,5 +141,5 @@ class Arguments(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    LAYOUTS, HEED_BENCH = sys.argv[1:]
+    (LAYOUTS,) = sys.argv[1:]
     unittest.main(argv=sys.argv[:1])
