@@ -1,6 +1,7 @@
 # heed's public interface through ctypes.
 # May know: include/heed/heed.h.  Must not know: NumPy, other libraries, how anything is measured.
 # Python's standard library alone.
+# Structures end where this file stops: struct_size tells heed, which takes shorter ones than the header's.
 
 import ctypes
 import glob

@@ -27,11 +27,14 @@ class Layouts(unittest.TestCase):
     def test_structures_are_the_headers(self):
         output = subprocess.run([LAYOUTS], capture_output=True, text=True, check=True).stdout
         real = {tuple(line.split()[:2]): int(line.split()[2]) for line in output.splitlines()}
-        ours = {}
         for name, structure in heed_library.STRUCTS.items():
-            ours[name, "sizeof"] = ctypes.sizeof(structure)
-            ours.update({(name, field): getattr(structure, field).offset for field, _ in structure._fields_})
-        self.assertEqual(ours, real)
+            size = real.pop((name, "sizeof"))
+            if structure._fields_[0][0] == "struct_size":  # the header's may have grown: heed takes shorter ones
+                self.assertLessEqual(ctypes.sizeof(structure), size, name)
+            else:
+                self.assertEqual(ctypes.sizeof(structure), size, name)
+        self.assertEqual({(name, field): getattr(structure, field).offset
+                          for name, structure in heed_library.STRUCTS.items() for field, _ in structure._fields_}, real)
 
 
 class Shapes(unittest.TestCase):
