@@ -13,7 +13,8 @@ enum {
                : FEW_ROOM < 16 ? FEW_ROOM
                                : 16,
     FEW_UNIT = HEED_LANES / VEC_LANES, /* vectors of a unit of 16 transposed keys */
-    FEW_WIDE = VEC_REGISTERS >= 32 ? 16 : 8
+    FEW_WIDE = VEC_REGISTERS >= 32 ? 16 : 8,
+    FEW_MOST = (int)HEED_FEW * (int)FEW_UNIT > 16 ? (int)HEED_FEW * (int)FEW_UNIT : 16
 };
 
 /* A square that lies only partly within the keys: the rest is 0. */
@@ -155,7 +156,7 @@ INLINE void few_units(const heed_type type, const int m, const int units, const 
     const size_t row_bytes = (size_t)t->ld * pack_size(type);
     const char *k[4];
     uintptr_t ahead[4];
-    vf acc[16];
+    vf acc[FEW_MOST];
     UNROLL
     for (int u = 0; u < units; u++) {
         k[u] = t->units[first + (size_t)u];
