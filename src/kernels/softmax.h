@@ -255,21 +255,25 @@ static void HEED_FN(weights_row_sleef)(float *w, size_t n, float max, float sum)
     weights_row(HEED_KERNEL_SLEEF, w, n, max, sum);
 }
 
-/* Whole groups of lanes straight from the row, the last one from a copy padded with -inf. */
+/* Whole groups of lanes straight from the row, the last one, if it is cut short, from a copy padded with -inf. */
 INLINE void softmax_row(const int kind, float *y, const float *x, size_t n)
 {
     const size_t whole = n / HEED_LANES * HEED_LANES;
-    float tail[HEED_LANES];
-    for (size_t j = 0; j < HEED_LANES; j++)
-        tail[j] = whole + j < n ? x[whole + j] : -INFINITY;
-    const float tail_max = softmax_max(tail, HEED_LANES), whole_max = softmax_max(x, whole);
-    const float shift = softmax_shift1(tail_max > whole_max ? tail_max : whole_max);
+    float tail[HEED_LANES], max = softmax_max(x, whole);
+    if (whole < n) {
+        for (size_t j = 0; j < HEED_LANES; j++)
+            tail[j] = whole + j < n ? x[whole + j] : -INFINITY;
+        const float tail_max = softmax_max(tail, HEED_LANES);
+        max = tail_max > max ? tail_max : max;
+    }
+    const float shift = softmax_shift1(max);
     vf sums[VECS];
     UNROLL
     for (int w = 0; w < VECS; w++)
         sums[w] = vf_zero();
     softmax_exp_kind(kind, y, x, whole, shift, sums);
-    softmax_exp_kind(kind, tail, tail, HEED_LANES, shift, sums);
+    if (whole < n)
+        softmax_exp_kind(kind, tail, tail, HEED_LANES, shift, sums);
     for (size_t j = whole; j < n; j++)
         y[j] = tail[j - whole];
     softmax_divide(y, n, softmax_reduce_add(sums));
