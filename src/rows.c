@@ -121,21 +121,35 @@ heed_span heed_rows_blocks(const heed_row_block *t)
     return t->m ? heed_blocks_seen(&t->seq, query_position(t, 0), query_position(t, t->m - 1)) : (heed_span){ 0, 0 };
 }
 
-/* Heads and positions are counted along, because this is asked for each row of each block and two divisions a row are half a
- * percent of a short problem. */
+/* Heads and positions counted along the rows, because this is asked for each row of each block and two divisions a row are half
+ * a percent of a short problem. */
+typedef struct place {
+    int64_t head, position, last_head, group;
+} place;
+
+static place first_place(const heed_row_block *t)
+{
+    const int64_t group = t->run->plan->group;
+    const place p = { query_head(t, 0), query_position(t, 0), (t->kv_head + 1) * group - 1, group };
+    return p;
+}
+
+static void next_place(place *p)
+{
+    if (p->head++ == p->last_head) {
+        p->head -= p->group;
+        p->position++;
+    }
+}
+
 int heed_rows_ranges(heed_row_block *t, int64_t block)
 {
     const heed_run_state *r = t->run;
-    const int64_t group = r->plan->group, last_head = (t->kv_head + 1) * group - 1;
-    int64_t head = query_head(t, 0), position = query_position(t, 0);
+    place at = first_place(t);
     int any = 0;
-    for (size_t i = 0; i < t->m; i++) {
-        t->ranges[i] = heed_mask_range(r->plan, r->tensors, &t->seq, head, position, block);
+    for (size_t i = 0; i < t->m; i++, next_place(&at)) {
+        t->ranges[i] = heed_mask_range(r->plan, r->tensors, &t->seq, at.head, at.position, block);
         any |= t->ranges[i].hi > t->ranges[i].lo;
-        if (head++ == last_head) {
-            head -= group;
-            position++;
-        }
     }
     return any;
 }
@@ -143,12 +157,13 @@ int heed_rows_ranges(heed_row_block *t, int64_t block)
 static void mask_scores(heed_row_block *t, int64_t block)
 {
     const heed_plan *p = t->run->plan;
-    for (size_t i = 0; i < t->m; i++) {
+    place at = first_place(t);
+    for (size_t i = 0; i < t->m; i++, next_place(&at)) {
         const heed_range range = t->ranges[i];
         if (range.lo >= range.hi)
             continue;
-        heed_score op = heed_mask_score(p, t->run->tensors, &t->seq, query_head(t, i), query_position(t, i),
-            block * HEED_BLOCK_KV, range, t->mask_row);
+        heed_score op = heed_mask_score(
+            p, t->run->tensors, &t->seq, at.head, at.position, block * HEED_BLOCK_KV, range, t->mask_row);
         if (p->attention.type_k == HEED_TYPE_I8)
             op.key_scale = t->scales_k;
         p->backend->score_row(t->scores + i * HEED_LD_SCORES, (size_t)range.lo, (size_t)range.hi, &op);

@@ -79,13 +79,25 @@ INLINE void score_chunk(
         vf_store(s + i * VEC_LANES, x[i]);
 }
 
+/* The next block's part of a row's bias is wanted after all rows of this one: rows far apart are no stream that the hardware
+ * would see (2048 x 2048, head_dim 64, a bias a head: 1.28 to 1.18 times the time without).  Past the end of a row it asks for
+ * something useless, which is no access. */
+INLINE void score_prefetch(const float *bias)
+{
+    for (size_t i = 0; bias && i < EXP_CHUNK * VEC_LANES; i += 64 / sizeof(float))
+        __builtin_prefetch((const void *)((uintptr_t)bias + (HEED_BLOCK_KV + i) * sizeof(float)), 0, 2);
+}
+
 /* Scores [lo, hi) of one row.  bias and mask are read in [lo, hi) only, so their last lanes go through copies; the scores' row
  * is wide enough for whole vectors. */
 static void HEED_FN(score_row)(float *s, size_t lo, size_t hi, const heed_score *op)
 {
     size_t j = lo;
-    for (; j + EXP_CHUNK * VEC_LANES <= hi; j += EXP_CHUNK * VEC_LANES)
-        score_chunk(EXP_CHUNK, op, s + j, j, op->bias ? op->bias + j : NULL, op->visible ? op->visible + j : NULL);
+    for (; j + EXP_CHUNK * VEC_LANES <= hi; j += EXP_CHUNK * VEC_LANES) {
+        const float *bias = op->bias ? op->bias + j : NULL;
+        score_prefetch(bias);
+        score_chunk(EXP_CHUNK, op, s + j, j, bias, op->visible ? op->visible + j : NULL);
+    }
     for (; j < hi; j += VEC_LANES) {
         float bias[VEC_LANES] = { 0.0f };
         uint8_t visible[VEC_LANES] = { 0 };
