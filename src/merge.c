@@ -75,7 +75,7 @@ static void merge_row(const merge *m, int64_t row)
     for (int64_t c = 0; c < m->dim; c++) {
         float o = 0.0f;
         for (int64_t i = 0; i < m->parts; i++)
-            if (weights[i] != 0.0f) /* a part that saw nothing, or next to nothing, is left out whatever it holds */
+            if (m->part_lse[i][row] != -INFINITY) /* a part that saw nothing is left out whatever it holds */
                 o += weights[i] * m->part_out[i][row * m->stride_part + c];
         out[c] = o / divisor + 0.0f;
     }

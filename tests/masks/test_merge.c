@@ -177,6 +177,11 @@ static void special_rows(void)
     CHECK(check_bits(out[2]) == 0 && lse[2] == -INFINITY, "row 2: %g %g", (double)out[2], (double)lse[2]);
     CHECK(isnan(out[3]) && fabs((double)lse[3] - log(2.0)) < 1e-7, "row 3: %g %g", (double)out[3], (double)lse[3]);
     CHECK(heed_merge(2, 0, 1, out_in, 1, lse_in, out, 1, NULL, NULL, NULL) == HEED_OK, "no rows");
+    /* A part whose weight underflows still saw its NaN value, as attention over all keys would; one that saw nothing did not. */
+    const float nan_out[2] = { NAN, NAN }, far[2] = { -200, -INFINITY }, one[2] = { 1, 1 }, near[2] = { 0, 0 };
+    const float *nan_in[2] = { one, nan_out }, *far_in[2] = { near, far };
+    CHECK(heed_merge(2, 2, 1, nan_in, 1, far_in, out, 1, lse, NULL, NULL) == HEED_OK, "heed_merge");
+    CHECK(isnan(out[0]) && lse[0] == 0.0f && out[1] == 1.0f, "far parts: %g %g", (double)out[0], (double)out[1]);
     float repeated[3];
     CHECK(heed_merge(2, 3, 1, out_in, 0, lse_in, repeated, 1, NULL, NULL, NULL) == HEED_OK, "stride 0, no lse");
     CHECK(repeated[0] == 3.0f && isnan(repeated[1]) && repeated[2] == 0.0f, "a repeated row: %g", (double)repeated[0]);
