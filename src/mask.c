@@ -38,14 +38,14 @@ heed_sequence heed_sequence_of(const heed_plan *plan, const heed_tensors *t, int
         s.len_q = t->lengths_q[batch];
     if (t->lengths_kv)
         s.len_kv = t->lengths_kv[batch];
-    s.offset = a->causal == HEED_CAUSAL_TOP_LEFT ? 0
-               : a->causal == HEED_CAUSAL_OFFSET ? a->causal_offset
-                                                 : s.len_kv - s.len_q;
+    const int is_causal = a->causal != HEED_CAUSAL_NONE && a->causal != HEED_CAUSAL_NONE_OFFSET;
+    const int is_offset = a->causal == HEED_CAUSAL_OFFSET || a->causal == HEED_CAUSAL_NONE_OFFSET;
+    s.offset = a->causal == HEED_CAUSAL_TOP_LEFT ? 0 : is_offset ? a->causal_offset : s.len_kv - s.len_q;
     if (a->window_left >= 0)
         s.left = a->window_left;
     if (a->window_right >= 0)
         s.right = a->window_right;
-    if (a->causal != HEED_CAUSAL_NONE)
+    if (is_causal)
         s.right = 0;
     return s;
 }

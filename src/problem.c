@@ -187,7 +187,7 @@ static heed_status check_choices(const heed_attention *a, heed_error *error)
 {
     if (!isfinite(a->scale))
         return heed_fail(error, HEED_ERROR_INVALID, "scale is %f, must be finite", (double)a->scale);
-    if ((int)a->causal < HEED_CAUSAL_NONE || (int)a->causal > HEED_CAUSAL_OFFSET)
+    if ((int)a->causal < HEED_CAUSAL_NONE || (int)a->causal > HEED_CAUSAL_NONE_OFFSET)
         return heed_fail(error, HEED_ERROR_INVALID, "causal is %d, not a value of heed_causal", (int)a->causal);
     if ((int)a->layout < HEED_LAYOUT_BHSD || (int)a->layout > HEED_LAYOUT_STRIDED)
         return heed_fail(error, HEED_ERROR_INVALID, "layout is %d, not a value of heed_layout", (int)a->layout);

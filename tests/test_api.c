@@ -146,7 +146,7 @@ static void attention_choices(void)
         a.scale = scales[n];
         expect(&a, NULL, HEED_ERROR_INVALID, "scale");
     }
-    static const int values[] = { -1, 4, 1000 };
+    static const int values[] = { -1, 5, 1000 };
     for (size_t n = 0; n < 3; n++) {
         heed_attention a = small_problem(), b = a;
         a.causal = (heed_causal)values[n];

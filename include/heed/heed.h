@@ -173,7 +173,9 @@ typedef enum heed_causal {
     HEED_CAUSAL_BOTTOM_RIGHT = 1, /* j <= p = i + Lk - Lq: the LAST query sees every key.  What decode and chunked
                                      prefill against a cache need; differs from TOP_LEFT whenever Lq != Lk */
     HEED_CAUSAL_TOP_LEFT = 2,     /* j <= p = i: what PyTorch's is_causal means */
-    HEED_CAUSAL_OFFSET = 3        /* j <= p = i + causal_offset */
+    HEED_CAUSAL_OFFSET = 3,       /* j <= p = i + causal_offset */
+    HEED_CAUSAL_NONE_OFFSET = 4   /* all keys; p = i + causal_offset, for window and ALiBi: a chunk of the queries of a
+                                     model that is not causal */
 } heed_causal;
 
 /* Scaled dot-product attention, softmax(score) V, per batch entry and head (Vaswani et al. 2017), in the blockwise form of
@@ -197,7 +199,7 @@ typedef struct heed_attention {
     int64_t head_dim_v;   /* of values and output; 0 means head_dim */
     float scale;          /* of the scores, finite; 0 means 1/sqrt(head_dim) */
     heed_causal causal;
-    int64_t causal_offset; /* only for HEED_CAUSAL_OFFSET; may be negative */
+    int64_t causal_offset; /* only for the two OFFSET kinds; may be negative */
     heed_layout layout;
     heed_strides strides_q, strides_k, strides_v, strides_out; /* only for HEED_LAYOUT_STRIDED */
     int64_t window_left;                                       /* keys j >= p - window_left; -1: unlimited */

@@ -75,8 +75,7 @@ typedef struct masked_range {
     int64_t batch, first_q, end_q, first_kv, end_kv;
 } masked_range;
 
-/* The part alone: every row sees there what it saw of these keys.  Ranges begin at the borders of mask blocks.  A part
- * whose positions no heed_causal can state ends the test. */
+/* The part alone: every row sees there what it saw of these keys.  Ranges begin at the borders of mask blocks. */
 masked masked_part(const masked *m, const masked_range *range);
 masked_range masked_sequence(const masked *m, int64_t batch); /* its own queries and keys */
 

@@ -42,11 +42,11 @@ mask_oracle masked_oracle(const masked *m)
         .dim_v = a->head_dim_v,
         .scale = (double)a->scale,
         .softcap = (double)a->softcap,
-        .align = a->causal == HEED_CAUSAL_TOP_LEFT ? MASK_ORACLE_START
-                 : a->causal == HEED_CAUSAL_OFFSET ? MASK_ORACLE_OFFSET
-                                                   : MASK_ORACLE_END,
+        .align = a->causal == HEED_CAUSAL_TOP_LEFT                                         ? MASK_ORACLE_START
+                 : a->causal == HEED_CAUSAL_OFFSET || a->causal == HEED_CAUSAL_NONE_OFFSET ? MASK_ORACLE_OFFSET
+                                                                                           : MASK_ORACLE_END,
         .offset = a->causal_offset,
-        .causal = a->causal != HEED_CAUSAL_NONE,
+        .causal = a->causal != HEED_CAUSAL_NONE && a->causal != HEED_CAUSAL_NONE_OFFSET,
         .window_left = a->window_left,
         .window_right = a->window_right,
         .q = m->q,

@@ -208,7 +208,7 @@ static void random_options(masked *m, check_rng *rng)
 {
     heed_attention *a = &m->shape;
     a->scale = chance(rng, 4) ? 0.25f * check_normal(rng) : 0.0f;
-    a->causal = (heed_causal)check_between(rng, 0, 3);
+    a->causal = (heed_causal)check_between(rng, 0, 4);
     a->causal_offset = check_between(rng, -20, 20) + (chance(rng, 2) ? a->seq_len_kv - a->seq_len_q : 0);
     a->window_left = chance(rng, 2) ? check_between(rng, 0, chance(rng, 2) ? 10 : 300) : -1;
     a->window_right = chance(rng, 2) ? check_between(rng, 0, chance(rng, 2) ? 10 : 300) : -1;

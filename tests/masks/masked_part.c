@@ -77,6 +77,11 @@ static int32_t *cut_length(const int32_t *lengths, int64_t batch, int64_t first,
     return length;
 }
 
+static bool is_offset(const heed_attention *a)
+{
+    return a->causal == HEED_CAUSAL_OFFSET || a->causal == HEED_CAUSAL_NONE_OFFSET;
+}
+
 /* The position of the part's first query among its keys; the causal field of a whole sequence stays as it is. */
 static void align(const masked *m, const masked_range *r, masked *part)
 {
@@ -87,13 +92,12 @@ static void align(const masked *m, const masked_range *r, masked *part)
     const bool needs_position = a->window_left >= 0 || a->window_right >= 0 || m->slopes;
     if (whole || (a->causal == HEED_CAUSAL_NONE && !needs_position))
         return;
-    if (a->causal == HEED_CAUSAL_NONE)
-        check_fatal("without causal a part has no position of its own");
     part->shape.causal_offset = r->first_q - r->first_kv +
-                                (a->causal == HEED_CAUSAL_TOP_LEFT    ? 0
-                                    : a->causal == HEED_CAUSAL_OFFSET ? a->causal_offset
-                                                                      : keys - queries);
-    part->shape.causal = HEED_CAUSAL_OFFSET;
+                                (a->causal == HEED_CAUSAL_TOP_LEFT ? 0
+                                    : is_offset(a)                 ? a->causal_offset
+                                                                   : keys - queries);
+    part->shape.causal = a->causal == HEED_CAUSAL_NONE || a->causal == HEED_CAUSAL_NONE_OFFSET ? HEED_CAUSAL_NONE_OFFSET
+                                                                                               : HEED_CAUSAL_OFFSET;
 }
 
 masked masked_part(const masked *m, const masked_range *r)

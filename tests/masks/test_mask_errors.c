@@ -90,8 +90,8 @@ static void plan_choices(void)
     a.layout = HEED_LAYOUT_BHSD;
     expect_plan(&a, HEED_ERROR_INVALID, "layout", "BHSD");
     a = shape();
-    a.causal = (heed_causal)4;
-    expect_plan(&a, HEED_ERROR_INVALID, "causal", "4");
+    a.causal = (heed_causal)5;
+    expect_plan(&a, HEED_ERROR_INVALID, "causal", "5");
 }
 
 /* Numbers at the ends of what is allowed are no error. */
