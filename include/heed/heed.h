@@ -398,7 +398,8 @@ typedef struct heed_rope_desc {
 /* clang-format on */
 
 /* cosines[p][i], sines[p][i] of the angle (first_position + p) * frequency_i for p < positions, i < dim / 2, packed (Su et al.
- * 2021).  Computed in double by heed itself and rounded once, so the tables have the same bits on every machine. */
+ * 2021).  Computed in double by heed itself and rounded once, so the tables have the same bits on every machine; positions up to
+ * 2^30, where the angle's own rounding in double (1e-7) is what an entry may be off. */
 HEED_API heed_status heed_rope_table(const heed_rope_desc *desc, int64_t first_position, int64_t positions,
     float *cosines, float *sines, heed_error *error);
 
