@@ -44,6 +44,10 @@ INLINE vf vf_set1(float x)
 {
     return _mm256_set1_ps(x);
 }
+INLINE vf vf_load1(const float *p)
+{
+    return vf_set1(*p);
+}
 INLINE vf vf_load(const float *p)
 {
     return _mm256_loadu_ps(p);

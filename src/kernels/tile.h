@@ -79,7 +79,11 @@ INLINE void tile(const int m, const int panels, const int kind, const tile_args 
             acc[i * wide + j] = tile_start(kind, t, i, j);
     }
     const float *a = t->a, *b = t->b;
-    const size_t lda = t->lda, panel = t->panel;
+    const size_t panel = t->panel;
+    size_t row[TILE_M] = { 0 };
+    UNROLL
+    for (int i = 1; i < m; i++)
+        row[i] = opaque((size_t)i * t->lda);
     for (size_t p = t->k; p; p--, a++, b += NR) {
         vf bv[TILE_M * TILE_V];
         UNROLL
@@ -87,7 +91,7 @@ INLINE void tile(const int m, const int panels, const int kind, const tile_args 
             bv[j] = vf_load(b + (size_t)(j / TILE_V) * panel + j % TILE_V * VEC_LANES);
         UNROLL
         for (int i = 0; i < m; i++) {
-            const vf av = vf_set1(a[(size_t)i * lda]);
+            const vf av = vf_load1(a + row[i]);
             UNROLL
             for (int j = 0; j < wide; j++)
                 acc[i * wide + j] = vf_fma(av, bv[j], acc[i * wide + j]);

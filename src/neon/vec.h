@@ -40,6 +40,13 @@ INLINE vf vf_set1(float x)
 {
     return vdupq_n_f32(x);
 }
+/* ldr and products by element: ld1r, which compilers choose, also takes a slot of the vector pipes. */
+INLINE vf vf_load1(const float *p)
+{
+    float x = *p;
+    __asm__("" : "+w"(x));
+    return vdupq_n_f32(x);
+}
 INLINE vf vf_load(const float *p)
 {
     return vld1q_f32(p);

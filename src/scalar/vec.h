@@ -39,6 +39,10 @@ INLINE vf vf_set1(float x)
 {
     return x;
 }
+INLINE vf vf_load1(const float *p)
+{
+    return vf_set1(*p);
+}
 INLINE vf vf_load(const float *p)
 {
     return *p;

@@ -121,8 +121,11 @@ static void constants(void)
         for (int j = 0; j < LANES; j++)
             want.at[j] = special[i];
         const lanes got = unpack(vf_set1(special[i])), got_zero = unpack(vf_zero());
+        const lanes got_one = unpack(vf_load1(check_input(special + i, 1, CHECK_GUARD_BEHIND)));
         same(&got, &want, "vf_set1");
+        same(&got_one, &want, "vf_load1");
         same(&got_zero, &zero, "vf_zero");
+        check_free_all();
     }
 }
 

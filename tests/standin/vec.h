@@ -46,6 +46,10 @@ INLINE vf vf_zero(void)
 {
     return vf_set1(0.0f);
 }
+INLINE vf vf_load1(const float *p)
+{
+    return vf_set1(*p);
+}
 INLINE vf vf_load(const float *p)
 {
     vf r;

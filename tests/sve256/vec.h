@@ -42,6 +42,10 @@ INLINE vf vf_set1(float x)
 {
     return svdup_n_f32(x);
 }
+INLINE vf vf_load1(const float *p)
+{
+    return vf_set1(*p);
+}
 INLINE vf vf_load(const float *p)
 {
     return svld1_f32(svptrue_b32(), p);
