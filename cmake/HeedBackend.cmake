@@ -1,43 +1,58 @@
-# heed_add_backend(NAME flags...): compiles src/NAME/backend.c with these flags into the library, or says why not.
-# Only these objects see instruction-set flags.  They are kept out of link-time optimisation, which could move their
-# instructions into functions that run on every CPU.
+# The backends: which there are, which this build has, how each is compiled.  Only their objects see instruction-set flags, and
+# they are kept out of link-time optimisation, which could move their instructions into functions that run on every CPU.
+# May know: the folders src/NAME.  Must not know: instruction sets; those are named in src/NAME/isa.cmake.
 include(CheckCSourceCompiles)
 
+# All there are, best first: the order in which dispatch.c tries them; scalar, which is always there, comes behind.  Each is a
+# folder src/NAME with vec.h, backend.c and isa.cmake, which sets
+#   processors  the values of CMAKE_SYSTEM_PROCESSOR that can have it
+#   flags       for the compiler; it may look at `compiler`, a CMAKE_C_COMPILER_ID
+set(heed_known_backends avx512 avx2 neon)
+
+# heed_backend_flags(NAME OUT [COMPILER-ID]): its compiler flags, for the compiler of this build unless another is named.
 function(heed_backend_flags name out)
-  if(name STREQUAL "avx512")
-    set(flags -mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx2 -mfma -mf16c)
-  elseif(name STREQUAL "avx2")
-    set(flags -mavx2 -mfma -mf16c)
-  elseif(name STREQUAL "neon" AND CMAKE_C_COMPILER_ID STREQUAL "GNU")
-    # gcc's first scheduling knows no limit of registers: it interleaves the exps of four vectors, which the text keeps apart
-    # in pairs, until sums and constants are left in memory.  (gcc 12; the tile loops come out the same.)
-    set(flags -fno-schedule-insns)
-  else()
-    set(flags)
+  set(compiler ${ARGN})
+  if(NOT compiler)
+    set(compiler ${CMAKE_C_COMPILER_ID})
   endif()
+  set(flags)
+  include("${PROJECT_SOURCE_DIR}/src/${name}/isa.cmake" OPTIONAL) # scalar has none
   set(${out} "${flags}" PARENT_SCOPE)
 endfunction()
 
-# The backends this target architecture can have, best first; scalar is always there.
+# The backends this target can have, best first.
 function(heed_default_backends out)
-  if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
-    set(candidates avx512 avx2)
-  elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64|ARM64)$")
-    set(candidates neon)
-  endif()
   set(backends)
-  foreach(name IN LISTS candidates)
-    if(EXISTS "${PROJECT_SOURCE_DIR}/src/${name}/backend.c")
+  foreach(name IN LISTS heed_known_backends)
+    include("${PROJECT_SOURCE_DIR}/src/${name}/isa.cmake")
+    if(CMAKE_SYSTEM_PROCESSOR IN_LIST processors)
       list(APPEND backends ${name})
     endif()
   endforeach()
-  set(${out} "${backends};scalar" PARENT_SCOPE)
+  list(APPEND backends scalar)
+  set(${out} "${backends}" PARENT_SCOPE)
 endfunction()
 
-function(heed_add_backend name)
-  if(NOT EXISTS "${PROJECT_SOURCE_DIR}/src/${name}/backend.c")
-    message(FATAL_ERROR "HEED_BACKENDS: there is no backend '${name}' (no src/${name}/backend.c)")
+# What HEED_BACKENDS asks for, best first whatever its order, and scalar.
+function(heed_select_backends out)
+  set(unknown ${HEED_BACKENDS})
+  list(REMOVE_ITEM unknown ${heed_known_backends} scalar)
+  if(unknown)
+    string(REPLACE ";" ", " known "${heed_known_backends};scalar")
+    message(FATAL_ERROR "HEED_BACKENDS: there is no backend '${unknown}'; known are ${known}")
   endif()
+  set(backends)
+  foreach(name IN LISTS heed_known_backends)
+    if(name IN_LIST HEED_BACKENDS)
+      list(APPEND backends ${name})
+    endif()
+  endforeach()
+  list(APPEND backends scalar)
+  set(${out} "${backends}" PARENT_SCOPE)
+endfunction()
+
+# heed_add_backend(NAME): compiles src/NAME/backend.c into the library, or says why not.
+function(heed_add_backend name)
   heed_backend_flags(${name} flags)
   string(REPLACE ";" " " CMAKE_REQUIRED_FLAGS "${flags}")
   check_c_source_compiles("int main(void) { return 0; }" HEED_COMPILER_HAS_${name})
@@ -53,6 +68,5 @@ function(heed_add_backend name)
     target_compile_options(heed_backend_${name} PRIVATE -O2)
   endif()
   set_property(GLOBAL APPEND PROPERTY HEED_OBJECTS $<TARGET_OBJECTS:heed_backend_${name}>)
-  string(TOUPPER ${name} upper)
-  set_property(GLOBAL APPEND PROPERTY HEED_BACKEND_DEFINITIONS HEED_BACKEND_${upper})
+  set_property(GLOBAL APPEND_STRING PROPERTY HEED_BACKEND_ROWS "HEED_ROW(${name})")
 endfunction()

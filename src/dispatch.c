@@ -9,29 +9,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef HEED_BACKEND_AVX512
-extern const heed_backend heed_backend_avx512;
-#endif
-#ifdef HEED_BACKEND_AVX2
-extern const heed_backend heed_backend_avx2;
-#endif
-#ifdef HEED_BACKEND_NEON
-extern const heed_backend heed_backend_neon;
-#endif
-extern const heed_backend heed_backend_scalar;
+/* What was compiled, best first, as the build says it: HEED_BACKEND_LIST=HEED_ROW(avx512)HEED_ROW(avx2)HEED_ROW(scalar). */
+#define HEED_ROW(name) extern const heed_backend heed_backend_##name;
+HEED_BACKEND_LIST
+#undef HEED_ROW
 
 const heed_backend *const heed_backends[] = {
-#ifdef HEED_BACKEND_AVX512
-    &heed_backend_avx512,
-#endif
-#ifdef HEED_BACKEND_AVX2
-    &heed_backend_avx2,
-#endif
-#ifdef HEED_BACKEND_NEON
-    &heed_backend_neon,
-#endif
-    &heed_backend_scalar, NULL
+#define HEED_ROW(name) &heed_backend_##name,
+    HEED_BACKEND_LIST NULL
+#undef HEED_ROW
 };
+
+/* Every value of heed_isa, compiled or not. */
+static const char *const isa_names[] = { "auto", "scalar", "avx2", "avx512", "neon" };
 
 enum { CPU_DETECTED = 1 << 30 };
 _Static_assert(HEED_CPU_COUNT < 30, "CPU_DETECTED must not be a feature");
@@ -101,14 +91,8 @@ const heed_backend *heed_backend_find(heed_isa isa)
 
 const char *heed_isa_name(heed_isa isa)
 {
-    switch (isa) {
-    case HEED_ISA_AUTO: return "auto";
-    case HEED_ISA_SCALAR: return "scalar";
-    case HEED_ISA_AVX2: return "avx2";
-    case HEED_ISA_AVX512: return "avx512";
-    case HEED_ISA_NEON: return "neon";
-    }
-    return "unknown";
+    const size_t at = (size_t)isa;
+    return at < sizeof isa_names / sizeof isa_names[0] ? isa_names[at] : "unknown";
 }
 
 int heed_isa_compiled(heed_isa isa)

@@ -1,0 +1,3 @@
+# How CMake builds this folder: see cmake/HeedBackend.cmake.
+set(processors x86_64 AMD64 amd64)
+set(flags -mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx2 -mfma -mf16c)
