@@ -1,12 +1,12 @@
-/* CPU detection: CPUID + XGETBV on x86, HWCAP on AArch64.
- * May know: how to ask the hardware and the system.  Must not know: backends.
+/* CPU detection on x86, by CPUID and XGETBV, and the names of all features; cpu_arm.c has AArch64.
+ * May know: how to ask the hardware.  Must not know: backends.
  * Never probes by executing an instruction: only what the CPU and the system promise counts. */
 #include "cpu.h"
 
+#include <string.h>
+
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
-#elif defined(__aarch64__) && defined(__linux__)
-#include <sys/auxv.h>
 #endif
 
 /* CPUID bits (Intel SDM volume 2, AMD APM volume 3). */
@@ -55,25 +55,40 @@ uint32_t heed_cpu_features_x86(const heed_cpuid_words *words)
     return features;
 }
 
-/* Bits of <asm/hwcap.h>, spelled out so that every machine can test them. */
-uint32_t heed_cpu_features_aarch64(uint64_t hwcap, uint64_t hwcap2)
+/* The bytes of count words, lowest first, and a final 0. */
+static void text_of(char *text, const uint32_t *words, size_t count)
 {
-    const uint64_t hwcap_asimd = 1 << 1, hwcap_fphp = 1 << 9, hwcap_asimdhp = 1 << 10, hwcap_asimddp = 1 << 20,
-                   hwcap_sve = 1 << 22, hwcap2_i8mm = 1 << 13, hwcap2_bf16 = 1 << 14;
-    if (!(hwcap & hwcap_asimd))
+    for (size_t i = 0; i < 4 * count; i++)
+        text[i] = (char)(words[i / 4] >> i % 4 * 8 & 0xff);
+    text[4 * count] = '\0';
+}
+
+static int starts_with(const char *text, const char *start)
+{
+    while (*start && *text == *start)
+        text++, start++;
+    return *start == '\0';
+}
+
+/* Intel's Xeon Silver and Bronze of family 6, model 55h (Skylake and Cascade Lake).  They have one unit for products of 512 bits
+ * (Intel's product pages, "# of AVX-512 FMA Units": 1), the two for 256 bits working as one, so that a cycle does the same work
+ * either way; but heavy 512-bit instructions have the lowest of the three clocks of these chips.  See Intel's Optimization
+ * Reference Manual: "Skylake Server Power Management" and "Servers with a Single FMA Unit".  CPUID tells neither the number of
+ * units nor the clocks, so the name must; a hypervisor that hides it leaves no preference.  Not listed, for they are better off
+ * with AVX-512 here: chips with two units (all Platinum and most Gold: twice the products a cycle outweigh the clock), the
+ * later ones with one unit (Ice Lake, Tiger Lake, Rocket Lake: their clock hardly falls), and Zen 4, measured with heed_bench. */
+uint32_t heed_cpu_preferences_x86(const heed_cpuid_model *model)
+{
+    char vendor[13], brand[49];
+    text_of(vendor, model->vendor, 3);
+    text_of(brand, model->brand, 12);
+    const uint32_t family = model->signature >> 8 & 0xf;
+    const uint32_t number = (model->signature >> 4 & 0xf) | (model->signature >> 12 & 0xf0);
+    if (strcmp(vendor, "GenuineIntel") != 0 || family != 6 || number != 0x55)
         return 0;
-    uint32_t features = HEED_CPU_NEON;
-    if ((hwcap & hwcap_fphp) && (hwcap & hwcap_asimdhp))
-        features |= HEED_CPU_FP16;
-    if (hwcap & hwcap_asimddp)
-        features |= HEED_CPU_DOTPROD;
-    if (hwcap & hwcap_sve)
-        features |= HEED_CPU_SVE;
-    if (hwcap2 & hwcap2_i8mm)
-        features |= HEED_CPU_I8MM;
-    if (hwcap2 & hwcap2_bf16)
-        features |= HEED_CPU_BF16;
-    return features;
+    const int one_unit =
+        starts_with(brand, "Intel(R) Xeon(R) Silver ") || starts_with(brand, "Intel(R) Xeon(R) Bronze ");
+    return one_unit ? HEED_CPU_PREFERS_256 : 0;
 }
 
 #if defined(__x86_64__) || defined(__i386__)
@@ -103,18 +118,28 @@ uint32_t heed_cpu_detect(void)
         words.xcr0 = read_xcr0();
     return heed_cpu_features_x86(&words);
 }
-#elif defined(__aarch64__) && defined(__linux__)
+
+uint32_t heed_cpu_detect_preferences(void)
+{
+    heed_cpuid_model model = { { 0 }, 0, { 0 } };
+    uint32_t last, unused[3];
+    __cpuid(0, last, model.vendor[0], model.vendor[2], model.vendor[1]);
+    if (last >= 1)
+        __cpuid(1, model.signature, unused[0], unused[1], unused[2]);
+    __cpuid(0x80000000, last, unused[0], unused[1], unused[2]);
+    for (uint32_t i = 0; i < 3 && last >= 0x80000004; i++) {
+        uint32_t *brand = model.brand + 4 * i;
+        __cpuid(0x80000002 + i, brand[0], brand[1], brand[2], brand[3]);
+    }
+    return heed_cpu_preferences_x86(&model);
+}
+#elif !defined(__aarch64__)
 uint32_t heed_cpu_detect(void)
 {
-    return heed_cpu_features_aarch64(getauxval(AT_HWCAP), getauxval(AT_HWCAP2));
+    return 0;
 }
-#elif defined(__aarch64__)
-uint32_t heed_cpu_detect(void)
-{
-    return HEED_CPU_NEON; /* every AArch64 system of Apple and Microsoft has Advanced SIMD */
-}
-#else
-uint32_t heed_cpu_detect(void)
+
+uint32_t heed_cpu_detect_preferences(void)
 {
     return 0;
 }

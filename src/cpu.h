@@ -1,5 +1,5 @@
-/* CPU features as a set of bits, computed by pure functions of the words the hardware reports.
- * May know: CPUID, XCR0 and HWCAP words.  Must not know: backends.
+/* CPU features and preferences as sets of bits, computed by pure functions of the words that hardware and system report.
+ * May know: CPUID, XCR0 and HWCAP words, the questions that macOS and Windows answer.  Must not know: backends.
  * Pure, so that tests feed in the words of machines nobody has at hand. */
 #ifndef HEED_CPU_H
 #define HEED_CPU_H
@@ -25,6 +25,9 @@ enum {
     HEED_CPU_COUNT = 14
 };
 
+/* What a CPU is better off with, whatever else it can run: never a reason to run, or to refuse, anything. */
+enum { HEED_CPU_PREFERS_256 = 1 << 0 /* vectors of at most 256 bits */ };
+
 /* What CPUID and XGETBV answer.  Leaves above max_leaf must be given as 0; xcr0 as 0 when OSXSAVE is clear. */
 typedef struct heed_cpuid_words {
     uint32_t max_leaf;
@@ -33,14 +36,35 @@ typedef struct heed_cpuid_words {
     uint32_t xcr0; /* low half: the register state the operating system saves */
 } heed_cpuid_words;
 
+/* Which CPU it is, as CPUID says.  Leaves beyond the last must be given as 0. */
+typedef struct heed_cpuid_model {
+    uint32_t vendor[3]; /* leaf 0: EBX, EDX, ECX */
+    uint32_t signature; /* leaf 1 EAX: family, model, stepping */
+    uint32_t brand[12]; /* leaves 0x80000002 to 0x80000004: EAX, EBX, ECX, EDX of each */
+} heed_cpuid_model;
+
 /* A feature counts only if the CPU has it AND the operating system saves its registers. */
 uint32_t heed_cpu_features_x86(const heed_cpuid_words *words);
 
-/* Linux AT_HWCAP and AT_HWCAP2 of AArch64. */
-uint32_t heed_cpu_features_aarch64(uint64_t hwcap, uint64_t hwcap2);
+/* HEED_CPU_PREFERS_* bits. */
+uint32_t heed_cpu_preferences_x86(const heed_cpuid_model *model);
 
-/* The features of this machine. */
+/* AArch64: everything becomes the two words that Linux has, AT_HWCAP and AT_HWCAP2. */
+typedef struct heed_hwcap_words {
+    uint64_t hwcap, hwcap2;
+} heed_hwcap_words;
+
+uint32_t heed_cpu_features_aarch64(const heed_hwcap_words *words);
+
+/* macOS: sysctl(name) is 1, 0, or -1 where the system does not know the name. */
+heed_hwcap_words heed_hwcap_of_macos(int (*sysctl)(const void *context, const char *name), const void *context);
+
+/* Windows: present(feature) is what IsProcessorFeaturePresent says, 0 for features it does not know. */
+heed_hwcap_words heed_hwcap_of_windows(int (*present)(const void *context, uint32_t feature), const void *context);
+
+/* The features and preferences of this machine. */
 uint32_t heed_cpu_detect(void);
+uint32_t heed_cpu_detect_preferences(void);
 
 /* "avx2" for HEED_CPU_AVX2, ...; bit is one bit. */
 const char *heed_cpu_feature_name(uint32_t bit);

@@ -48,19 +48,24 @@ int heed_backend_sleef_usable(const heed_backend *backend, uint32_t cpu)
            (cpu & backend->sleef_requires_cpu) == backend->sleef_requires_cpu;
 }
 
-/* A name the CPU cannot run, or that nobody knows, is ignored: the variable only lowers the choice. */
-const heed_backend *heed_backend_choose(uint32_t cpu, const char *env)
+/* A name the CPU cannot run, or that nobody knows, is ignored: the variable only lowers the choice.  A preference passes over
+ * wider vectors where there are others: never for scalar, and never against the variable. */
+const heed_backend *heed_backend_choose(uint32_t cpu, uint32_t preferences, const char *env)
 {
-    const heed_backend *best = NULL;
+    const int32_t widest = preferences & HEED_CPU_PREFERS_256 ? 256 / 32 : INT32_MAX;
+    const heed_backend *best = NULL, *preferred = NULL;
     for (int i = 0; heed_backends[i]; i++) {
-        if (!heed_backend_usable(heed_backends[i], cpu))
+        const heed_backend *backend = heed_backends[i];
+        if (!heed_backend_usable(backend, cpu))
             continue;
-        if (env && strcmp(env, heed_isa_name(heed_backends[i]->isa)) == 0)
-            return heed_backends[i];
+        if (env && strcmp(env, heed_isa_name(backend->isa)) == 0)
+            return backend;
         if (!best)
-            best = heed_backends[i];
+            best = backend;
+        if (!preferred && backend->lanes > 1 && backend->lanes <= widest)
+            preferred = backend;
     }
-    return best;
+    return preferred ? preferred : best;
 }
 
 static const heed_backend *default_backend(void)
@@ -73,7 +78,7 @@ static const heed_backend *default_backend(void)
 #else
         const char *env = getenv("HEED_ISA");
 #endif
-        backend = heed_backend_choose(heed_cpu(), env);
+        backend = heed_backend_choose(heed_cpu(), heed_cpu_detect_preferences(), env);
         atomic_store_explicit(&cache, backend, memory_order_release);
     }
     return backend;
@@ -115,6 +120,11 @@ int heed_sleef_usable(heed_isa isa)
 {
     const heed_backend *backend = heed_backend_find(isa);
     return backend && heed_backend_sleef_usable(backend, heed_cpu());
+}
+
+int32_t heed_cpu_preferred_bits(void)
+{
+    return heed_cpu_detect_preferences() & HEED_CPU_PREFERS_256 ? 256 : 0;
 }
 
 size_t heed_cpu_features(char *text, size_t size)

@@ -75,7 +75,7 @@ static heed_isa best_compiled(heed_isa best)
 
 static void check_choice(uint32_t features, heed_isa best)
 {
-    const heed_backend *chosen = heed_backend_choose(features, NULL);
+    const heed_backend *chosen = heed_backend_choose(features, 0, NULL);
     const heed_isa want = best_compiled(best);
     if (!CHECK(chosen != NULL, "no backend at all"))
         return;
@@ -195,7 +195,8 @@ static void aarch64_chips(void)
         { "nothing", 0, 0, 0 }, { "no Advanced SIMD", 0x8f9, 0x76181, 0 } };
     for (size_t i = 0; i < sizeof chips / sizeof chips[0]; i++) {
         check_case("%s", chips[i].name);
-        const uint32_t got = heed_cpu_features_aarch64(chips[i].hwcap, chips[i].hwcap2);
+        const heed_hwcap_words words = { chips[i].hwcap, chips[i].hwcap2 };
+        const uint32_t got = heed_cpu_features_aarch64(&words);
         CHECK(got == chips[i].features, "features %#x, want %#x", (unsigned)got, (unsigned)chips[i].features);
         check_choice(got, got ? HEED_ISA_NEON : HEED_ISA_SCALAR);
     }
@@ -220,17 +221,17 @@ static void environment(void)
                 if (strcmp(values[v], heed_isa_name(heed_backends[i]->isa)) == 0 &&
                     heed_backend_usable(heed_backends[i], machines[m].features))
                     want = heed_backends[i]->isa;
-            const heed_backend *got = heed_backend_choose(machines[m].features, values[v]);
+            const heed_backend *got = heed_backend_choose(machines[m].features, 0, values[v]);
             if (CHECK(got != NULL, "no backend"))
                 CHECK(got->isa == want, "chose %s, want %s", heed_isa_name(got->isa), heed_isa_name(want));
         }
         check_choice(machines[m].features, machines[m].best);
     }
     check_case("%s", "");
-    CHECK(heed_backend_choose(ZMM_BITS, "scalar")->isa == HEED_ISA_SCALAR, "scalar is there for everybody");
+    CHECK(heed_backend_choose(ZMM_BITS, 0, "scalar")->isa == HEED_ISA_SCALAR, "scalar is there for everybody");
     if (heed_isa_compiled(HEED_ISA_AVX2)) {
-        CHECK(heed_backend_choose(ZMM_BITS, "avx2")->isa == HEED_ISA_AVX2, "avx2 on an AVX-512 machine");
-        CHECK(heed_backend_choose(0, "avx2")->isa == HEED_ISA_SCALAR, "avx2 on a machine without it");
+        CHECK(heed_backend_choose(ZMM_BITS, 0, "avx2")->isa == HEED_ISA_AVX2, "avx2 on an AVX-512 machine");
+        CHECK(heed_backend_choose(0, 0, "avx2")->isa == HEED_ISA_SCALAR, "avx2 on a machine without it");
     }
 }
 

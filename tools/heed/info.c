@@ -1,8 +1,9 @@
 /* `heed info`: the machine, the backends, the build.
- * May know: heed.h, system.h, the definitions of the build (HEED_BUILD_*).
+ * May know: heed.h, choice.h, system.h, the definitions of the build (HEED_BUILD_*).
  * Must not know: anything of the other commands. */
 #include "command.h"
 
+#include "choice.h"
 #include "system.h"
 
 #include "heed/heed.h"
@@ -41,19 +42,14 @@ static const build_fact build_facts[] = {
 
 enum { BUILD_FACTS = sizeof build_facts / sizeof build_facts[0] };
 
-/* Why the default backend is the default. */
+/* Why the default backend is the default.  Wider vectors than a CPU prefers are AVX-512's, so far. */
 static void explain_choice(char *reason)
 {
-    const char *wanted = getenv("HEED_ISA");
-    const char *chosen = heed_isa_name(heed_isa_default());
-    if (!wanted || *wanted == 0) {
-        snprintf(reason, REASON_SIZE, "the best usable one");
-    } else if (strcmp(wanted, chosen) == 0) {
-        snprintf(reason, REASON_SIZE, "HEED_ISA asks for it");
-    } else {
-        snprintf(
-            reason, REASON_SIZE, "the best usable one; HEED_ISA=%.64s is ignored, it names no usable backend", wanted);
-    }
+    const bool passed_over = heed_isa_usable(HEED_ISA_AVX512) && heed_isa_default() != HEED_ISA_AVX512;
+    const choice_facts facts = { .chosen = heed_isa_name(heed_isa_default()),
+        .wanted = getenv("HEED_ISA"),
+        .preferred_bits = passed_over ? heed_cpu_preferred_bits() : 0 };
+    choice_explain(reason, REASON_SIZE, &facts);
 }
 
 static void text_backends(void)
@@ -92,6 +88,9 @@ static void text_machine(const system_facts *facts)
     fputs(", ", stdout);
     print_clean(stdout, facts->model);
     printf("\nfeatures   %s\n", features[0] ? features : "none that heed knows");
+    if (heed_cpu_preferred_bits() > 0) {
+        printf("           prefers %d-bit vectors\n", (int)heed_cpu_preferred_bits());
+    }
 }
 
 static void text_caches(const system_facts *facts)
@@ -189,6 +188,7 @@ static void print_json(const system_facts *facts)
     json_field("cpu_vendor", facts->vendor, ",\n  ");
     json_field("cpu_model", facts->model, ",\n  ");
     json_field("cpu_features", features, ",\n");
+    printf("  \"preferred_vector_bits\": %d,\n", (int)heed_cpu_preferred_bits());
     json_backends();
     json_caches(facts);
     printf("  \"online_cpus\": %lld,\n  \"openmp\": %s,\n  ", (long long)facts->online_cpus, truth(heed_has_openmp()));
