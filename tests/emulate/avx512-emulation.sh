@@ -77,7 +77,7 @@ apt_elsewhere() {
     shift
     apt-get -q -o Dir::Etc::sourcelist="$folder/sources.list" -o Dir::Etc::sourceparts=- -o Dir::State::lists="$folder/lists" \
         -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= -o Dir::State::status=/dev/null -o APT::Sandbox::User=root \
-        -o Debug::NoLocking=1 -o APT::Architectures::=amd64 "$@"
+        -o Debug::NoLocking=1 -o APT::Architectures::=amd64 -o Acquire::Retries=3 "$@"
 }
 
 # Bochs of Debian 13 with the libraries it needs, in $cache/bochs.  Called as a condition, where set -e does not work.
@@ -132,15 +132,23 @@ choose_bochs() {
     if [ "$bochs" = cached ]; then : "${model:=sapphire_rapids}"; else : "${model:=tigerlake}"; fi
 }
 
+kernel_package() {
+    apt-cache depends linux-image-cloud-amd64 2>/dev/null | awk '/Depends: linux-image-/{print $2; exit}'
+}
+
 fetch_kernel() {
     local folder package
     folder=$(mktemp -d "$cache/fetch.XXXXXX")
-    package=$(apt-cache depends linux-image-cloud-amd64 2>/dev/null | awk '/Depends: linux-image-/{print $2; exit}')
-    [ -n "$package" ] || { rm -rf "$folder"; die "apt knows no linux-image-cloud-amd64 (apt-get update?)"; }
-    (cd "$folder" && apt-get -q -o APT::Sandbox::User=root download "$package") >"$cache/kernel.log" 2>&1 ||
-        { rm -rf "$folder"; die "could not fetch $package ($cache/kernel.log)"; }
-    dpkg-deb --fsys-tarfile "$folder"/*.deb | tar -x -C "$folder" --wildcards './boot/vmlinuz-*'
-    mv "$folder"/boot/vmlinuz-* "$cache/vmlinuz"
+    package=$(kernel_package)
+    if [ -z "$package" ] && [ "$(id -u)" = 0 ]; then # a new machine has no lists yet
+        apt-get -qq update >"$cache/kernel.log" 2>&1 || true
+        package=$(kernel_package)
+    fi
+    [ -n "$package" ] || die "apt knows no linux-image-cloud-amd64 (apt-get update?)"
+    (cd "$folder" && apt-get -q -o APT::Sandbox::User=root -o Acquire::Retries=3 download "$package") >"$cache/kernel.log" 2>&1 ||
+        die "could not fetch $package ($cache/kernel.log: $(tail -n 1 "$cache/kernel.log"))"
+    dpkg-deb --fsys-tarfile "$folder"/*.deb | tar -x -C "$folder" --wildcards './boot/vmlinuz-*' &&
+        mv "$folder"/boot/vmlinuz-* "$cache/vmlinuz" || die "could not unpack $package"
     rm -rf "$folder"
 }
 
@@ -162,6 +170,7 @@ mkdir -p "$cache" || die "-c: cannot make $cache"
 cache=$(cd "$cache" && pwd)
 exec 9>"$cache/lock"
 flock 9
+rm -rf "$cache"/fetch.* # of runs that were ended while they fetched
 choose_bochs
 [ -n "$kernel" ] || [ -s "$cache/vmlinuz" ] || fetch_kernel
 kernel=${kernel:-$cache/vmlinuz}
