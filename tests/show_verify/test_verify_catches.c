@@ -153,6 +153,21 @@ heed_status heed_layer_run(const heed_layer *layer, int64_t batch, int64_t seq_l
     return HEED_ERROR_UNSUPPORTED;
 }
 
+heed_status heed_rope_table(const heed_rope_desc *desc, int64_t first_position, int64_t positions, float *cosines,
+    float *sines, heed_error *error)
+{
+    (void)desc, (void)first_position, (void)positions, (void)cosines, (void)sines, (void)error;
+    return HEED_ERROR_UNSUPPORTED;
+}
+
+heed_status heed_rope_apply(heed_rope_pairs pairs, int64_t dim, int64_t batch, int64_t heads, int64_t seq_len, float *x,
+    heed_strides strides, const float *cosines, const float *sines, int64_t table_row, heed_error *error)
+{
+    (void)pairs, (void)dim, (void)batch, (void)heads, (void)seq_len, (void)x, (void)strides, (void)cosines, (void)sines;
+    (void)table_row, (void)error;
+    return HEED_ERROR_UNSUPPORTED;
+}
+
 static verify_result run_with(fault wrong, verify_fill fill, heed_exp exp)
 {
     verify_case item = { .name = "catch", .kind = VERIFY_SOFTMAX, .exp = exp, .fill = fill, .rows = 6, .in = 21 };

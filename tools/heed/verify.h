@@ -14,7 +14,18 @@
 
 enum { VERIFY_NAME_SIZE = 64, VERIFY_DETAIL_SIZE = 240, VERIFY_PARTS = 3, VERIFY_INPUTS = 9 };
 
-typedef enum verify_kind { VERIFY_ATTENTION, VERIFY_LINEAR, VERIFY_LAYER, VERIFY_SOFTMAX } verify_kind;
+typedef enum verify_kind { VERIFY_ATTENTION, VERIFY_LINEAR, VERIFY_LAYER, VERIFY_SOFTMAX, VERIFY_ROPE } verify_kind;
+
+/* What an attention has besides its sizes; window and softcap are in the shape. */
+enum {
+    STEP_BIAS = 1 << 0, /* one a head; some elements are -inf */
+    STEP_MASK = 1 << 1, /* one a batch entry; some rows see nothing, some a single key */
+    STEP_ALIBI = 1 << 2,
+    STEP_SINKS = 1 << 3,
+    STEP_BLOCKS = 1 << 4,    /* of shape.block_mask_q x block_mask_kv; NaN in what none of them shows */
+    STEP_VARLEN = 1 << 5,    /* needs lengths; results are unpacked, so they are those of padded sequences */
+    STEP_NAN_VALUES = 1 << 6 /* values hold a NaN here and there: rows that do not see it do not get it */
+};
 
 typedef enum verify_fill {
     FILL_PLAIN,     /* 24 random bits in [-2, 2), denser near 0 */
@@ -34,26 +45,49 @@ typedef struct verify_case {
     bool quick; /* also part of the short run */
     /* Attention: as it is.  Layer: seq_len_q is its sequence length, layout is not used. */
     heed_attention shape;
-    bool lengths; /* sequences, or rows of a softmax, of different lengths */
+    unsigned steps; /* STEP_ bits of an attention */
+    bool lengths;   /* sequences, or rows of a softmax, of different lengths */
     bool lse, weights;
     /* Projection: rows x in -> rows x out.  Layer: in and out are its widths.  Softmax: rows of in columns. */
     int64_t rows, in, out;
     bool bias;
     bool in_out; /* weights are stored [in][out] */
+    /* RoPE: rows [batch][num_heads][seq_len_q][head_dim] of the shape, from position first on. */
+    heed_rope_desc rope;
+    heed_rope_pairs pairs;
+    int64_t first;
 } verify_case;
+
+/* An attention with steps, a window or softcap: it has a reference of its own. */
+bool verify_is_masked(const verify_case *item);
 
 /* All cases in their fixed order, malloc'ed; NULL when memory runs out. */
 verify_case *verify_cases_create(int64_t *count);
 
 /* ---- Inputs (verify_data.c, verify_random.c) ------------------------------------------------------------------- */
 
-/* Attention: q, k, v packed [batch][head][seq][dim].  Projection: x, weight, bias.  Layer: x, weights of q, k, v, o,
- * their biases.  Softmax: x. */
+/* Attention: q, k, v packed [batch][head][seq][dim]; bias, what the mask is made of, slopes, sinks, what the block mask is
+ * made of.  Projection: x, weight, bias.  Layer: x, weights of q, k, v, o, their biases.  Softmax, RoPE: x. */
 typedef struct verify_data {
     float *inputs[VERIFY_INPUTS]; /* NULL: absent */
     int64_t counts[VERIFY_INPUTS];
     int32_t *lengths_q, *lengths_kv; /* NULL, or one per batch entry or softmax row */
+    uint8_t *mask, *blocks;          /* with STEP_MASK, STEP_BLOCKS */
+    int32_t *offsets_q, *offsets_kv; /* with STEP_VARLEN */
 } verify_data;
+
+/* One input of a case: so many rows of width elements, times unit. */
+typedef struct verify_input {
+    int64_t rows, width;
+    float unit;
+} verify_input;
+
+/* The parts of the above that belong to steps (verify_masks.c). */
+enum { INPUT_BIAS = 3, INPUT_MASK, INPUT_SLOPES, INPUT_SINKS, INPUT_BLOCKS };
+void verify_masks_list(const verify_case *item, verify_input sizes[VERIFY_INPUTS]);
+bool verify_masks_create(verify_data *data, const verify_case *item);
+void verify_masks_attach(
+    const verify_case *item, const verify_data *data, heed_attention *shape, heed_tensors *tensors);
 
 bool verify_data_create(verify_data *data, const verify_case *item);
 void verify_data_destroy(verify_data *data);
@@ -86,10 +120,15 @@ int64_t verify_output_count(const verify_case *item);
 heed_status verify_call(
     const verify_case *item, const verify_data *data, const heed_options *options, float *results, heed_error *error);
 
-/* ---- The reference in f64 (verify_reference.c, verify_bound.c) -------------------------------------------------- */
+/* Tables and rotated rows of a RoPE case (verify_rope.c). */
+heed_status verify_call_rope(const verify_case *item, const verify_data *data, float *results, heed_error *error);
 
-/* The same outputs in double; false when memory runs out. */
-bool verify_reference(const verify_case *item, const verify_data *data, double *want);
+/* ---- The reference in f64 (verify_reference.c, verify_bound.c, verify_masks_reference.c, verify_rope.c) ------------ */
+
+/* The same outputs in double, and how far each element may be off; false when memory runs out. */
+bool verify_reference(const verify_case *item, const verify_data *data, double *want, double *bounds);
+bool verify_masks_reference(const verify_case *item, const verify_data *data, double *want, double *bounds);
+void verify_rope_reference(const verify_case *item, const verify_data *data, double *want, double *bounds);
 
 /* How far each output may be off, from the sizes and norms of the inputs. */
 void verify_bounds(const verify_case *item, const verify_data *data, double bounds[VERIFY_PARTS]);

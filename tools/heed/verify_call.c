@@ -14,6 +14,12 @@ int verify_parts(const verify_case *item, verify_part parts[VERIFY_PARTS])
     int64_t rows = s->batch * s->num_heads * s->seq_len_q;
     int64_t keys = item->kind == VERIFY_LAYER ? s->seq_len_q : s->seq_len_kv;
     int count = 1;
+    if (item->kind == VERIFY_ROPE) {
+        parts[0] = (verify_part){ "x", rows * s->head_dim };
+        parts[1] = (verify_part){ "cosines", s->seq_len_q * item->rope.dim / 2 };
+        parts[2] = (verify_part){ "sines", parts[1].count };
+        return 3;
+    }
     if (item->kind == VERIFY_LINEAR)
         parts[0] = (verify_part){ "y", item->rows * item->out };
     else if (item->kind == VERIFY_SOFTMAX)
@@ -43,6 +49,7 @@ typedef struct stored {
     float *data; /* NULL: packed as it is, nothing to copy */
     heed_strides strides;
     int64_t batch, heads, seq, dim;
+    const int32_t *offsets; /* with varlen: where the rows of each batch entry begin */
 } stored;
 
 /* For HEED_LAYOUT_STRIDED: sequence outermost, with gaps between rows. */
@@ -57,26 +64,33 @@ static heed_strides strides_of(heed_layout layout, int64_t batch, int64_t heads,
 
 static int64_t stored_size(const stored *tensor)
 {
+    if (tensor->offsets)
+        return tensor->offsets[tensor->batch] * tensor->strides.seq;
     return (tensor->batch - 1) * tensor->strides.batch + (tensor->heads - 1) * tensor->strides.head +
            (tensor->seq - 1) * tensor->strides.seq + tensor->dim;
 }
 
-/* Between packed and stored, either way. */
+/* Between packed and stored, either way.  Rows that varlen does not store are 0 when unpacked. */
 static void copy_rows(const stored *tensor, float *packed, bool to_packed)
 {
+    const size_t bytes = (size_t)tensor->dim * sizeof(float);
     for (int64_t row = 0; row < tensor->batch * tensor->heads * tensor->seq; row++) {
         int64_t s = row % tensor->seq, h = row / tensor->seq % tensor->heads, b = row / tensor->seq / tensor->heads;
-        float *place = tensor->data + b * tensor->strides.batch + h * tensor->strides.head + s * tensor->strides.seq;
+        const int32_t *offsets = tensor->offsets;
+        int64_t start = offsets ? offsets[b] * tensor->strides.seq : b * tensor->strides.batch;
+        float *place = tensor->data + start + h * tensor->strides.head + s * tensor->strides.seq;
         float *other = packed + row * tensor->dim;
-        memcpy(to_packed ? other : place, to_packed ? place : other, (size_t)tensor->dim * sizeof(float));
+        if (!offsets || s < offsets[b + 1] - offsets[b])
+            memcpy(to_packed ? other : place, to_packed ? place : other, bytes);
+        else if (to_packed)
+            memset(other, 0, bytes);
     }
 }
 
 /* Storage for a tensor, filled from packed unless that is NULL.  False when memory runs out. */
-static bool store(
-    stored *tensor, heed_layout layout, int64_t batch, int64_t heads, int64_t seq, int64_t dim, float *packed)
+static bool store(stored *tensor, heed_layout layout, float *packed)
 {
-    *tensor = (stored){ NULL, strides_of(layout, batch, heads, seq, dim), batch, heads, seq, dim };
+    tensor->strides = strides_of(layout, tensor->batch, tensor->heads, tensor->seq, tensor->dim);
     if (layout == HEED_LAYOUT_BHSD)
         return true;
     int64_t count = stored_size(tensor);
@@ -88,39 +102,74 @@ static bool store(
     return tensor->data != NULL;
 }
 
+enum { Q, K, V, OUT, TENSORS };
+
+static bool store_all(const verify_case *item, const verify_data *data, heed_attention *shape, stored tensors[TENSORS])
+{
+    const int64_t batch = shape->batch, heads = shape->num_heads, kv_heads = shape->num_kv_heads;
+    const int32_t *from_q = data->offsets_q, *from_kv = data->offsets_kv;
+    tensors[Q] = (stored){ NULL, { 0, 0, 0 }, batch, heads, shape->seq_len_q, shape->head_dim, from_q };
+    tensors[K] = (stored){ NULL, { 0, 0, 0 }, batch, kv_heads, shape->seq_len_kv, shape->head_dim, from_kv };
+    tensors[V] = (stored){ NULL, { 0, 0, 0 }, batch, kv_heads, shape->seq_len_kv, shape->head_dim_v, from_kv };
+    tensors[OUT] = (stored){ NULL, { 0, 0, 0 }, batch, heads, shape->seq_len_q, shape->head_dim_v, from_q };
+    bool all = true;
+    for (int i = 0; i < TENSORS; i++)
+        all &= store(&tensors[i], item->shape.layout, i == OUT ? NULL : data->inputs[i]);
+    shape->strides_q = tensors[Q].strides;
+    shape->strides_k = tensors[K].strides;
+    shape->strides_v = tensors[V].strides;
+    shape->strides_out = tensors[OUT].strides;
+    return all;
+}
+
+/* From [heads][rows of all sequences] to [batch][heads][rows], where a row that is not there sees at most a sink. */
+static void unpack_lse(const verify_case *item, const verify_data *data, const float *packed, float *lse)
+{
+    const heed_attention *s = &item->shape;
+    const float *sinks = data->inputs[INPUT_SINKS];
+    const int32_t *from = data->offsets_q;
+    for (int64_t row = 0; row < s->batch * s->num_heads * s->seq_len_q; row++) {
+        int64_t i = row % s->seq_len_q, h = row / s->seq_len_q % s->num_heads, b = row / s->seq_len_q / s->num_heads;
+        bool there = i < from[b + 1] - from[b];
+        lse[row] = there ? packed[h * from[s->batch] + from[b] + i] : sinks ? sinks[h] : -INFINITY;
+    }
+}
+
+/* Where the sequences' own lse goes: as it is, or to be unpacked. */
+static float *lse_storage(const verify_data *data, const heed_attention *shape, float *lse)
+{
+    return lse && data->offsets_q ? allocate_array(shape->num_heads * data->offsets_q[shape->batch], sizeof *lse) : lse;
+}
+
 static heed_status call_attention(
     const verify_case *item, const verify_data *data, const heed_options *options, float *results, heed_error *error)
 {
     heed_attention shape = item->shape;
-    stored q, k, v, out = { 0 };
-    heed_layout layout = shape.layout;
-    bool stored_all = store(&q, layout, shape.batch, shape.num_heads, shape.seq_len_q, shape.head_dim, data->inputs[0]);
-    stored_all &= store(&k, layout, shape.batch, shape.num_kv_heads, shape.seq_len_kv, shape.head_dim, data->inputs[1]);
-    stored_all &=
-        store(&v, layout, shape.batch, shape.num_kv_heads, shape.seq_len_kv, shape.head_dim_v, data->inputs[2]);
-    stored_all &= store(&out, layout, shape.batch, shape.num_heads, shape.seq_len_q, shape.head_dim_v, NULL);
-    shape.strides_q = q.strides;
-    shape.strides_k = k.strides;
-    shape.strides_v = v.strides;
-    shape.strides_out = out.strides;
+    stored places[TENSORS];
+    bool ready = store_all(item, data, &shape, places);
     verify_part parts[VERIFY_PARTS];
     verify_parts(item, parts);
+    float *lse = item->lse ? results + parts[0].count : NULL;
     heed_tensors tensors = HEED_TENSORS_INIT;
-    tensors.q = q.data ? q.data : data->inputs[0];
-    tensors.k = k.data ? k.data : data->inputs[1];
-    tensors.v = v.data ? v.data : data->inputs[2];
-    tensors.out = out.data ? out.data : results;
-    tensors.lse = item->lse ? results + parts[0].count : NULL;
+    tensors.q = places[Q].data ? places[Q].data : data->inputs[Q];
+    tensors.k = places[K].data ? places[K].data : data->inputs[K];
+    tensors.v = places[V].data ? places[V].data : data->inputs[V];
+    tensors.out = places[OUT].data ? places[OUT].data : results;
+    tensors.lse = lse_storage(data, &shape, lse);
     tensors.weights = item->weights ? results + parts[0].count + (item->lse ? parts[1].count : 0) : NULL;
-    tensors.lengths_q = data->lengths_q;
-    tensors.lengths_kv = data->lengths_kv;
-    heed_status status = stored_all ? heed_attend(&shape, &tensors, options, error) : HEED_ERROR_OUT_OF_MEMORY;
-    if (status == HEED_OK && out.data)
-        copy_rows(&out, results, true);
-    free(q.data);
-    free(k.data);
-    free(v.data);
-    free(out.data);
+    tensors.lengths_q = data->offsets_q ? NULL : data->lengths_q;
+    tensors.lengths_kv = data->offsets_kv ? NULL : data->lengths_kv;
+    verify_masks_attach(item, data, &shape, &tensors);
+    ready = ready && (tensors.lse || !lse);
+    heed_status status = ready ? heed_attend(&shape, &tensors, options, error) : HEED_ERROR_OUT_OF_MEMORY;
+    if (status == HEED_OK && places[OUT].data)
+        copy_rows(&places[OUT], results, true);
+    if (status == HEED_OK && tensors.lse != lse)
+        unpack_lse(item, data, tensors.lse, lse);
+    if (tensors.lse != lse)
+        free(tensors.lse);
+    for (int i = 0; i < TENSORS; i++)
+        free(places[i].data);
     return status;
 }
 
@@ -209,6 +258,7 @@ heed_status verify_call(
     case VERIFY_ATTENTION: return call_attention(item, data, options, results, error);
     case VERIFY_LINEAR: return call_linear(item, data, options, results, error);
     case VERIFY_LAYER: return call_layer(item, data, options, results, error);
+    case VERIFY_ROPE: return verify_call_rope(item, data, results, error);
     default:
         return heed_softmax(
             item->rows, item->in, data->inputs[0], item->in, results, item->in, data->lengths_kv, options, error);

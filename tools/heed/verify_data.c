@@ -8,11 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct input_size {
-    int64_t rows, width;
-    float unit;
-} input_size;
-
 /* The power of two near 1 / sqrt(width): keeps projections of plain values near 1. */
 static float projection_unit(int64_t width)
 {
@@ -22,39 +17,41 @@ static float projection_unit(int64_t width)
     return unit;
 }
 
-static void list_layer(const verify_case *item, input_size sizes[VERIFY_INPUTS])
+static void list_layer(const verify_case *item, verify_input sizes[VERIFY_INPUTS])
 {
     const heed_attention *s = &item->shape;
     const int64_t q = s->num_heads * s->head_dim, k = s->num_kv_heads * s->head_dim;
     const int64_t v = s->num_kv_heads * s->head_dim_v, o = s->num_heads * s->head_dim_v;
     float in_unit = projection_unit(item->in), out_unit = projection_unit(o);
-    sizes[0] = (input_size){ s->batch * s->seq_len_q, item->in, 1.0f };
-    sizes[1] = (input_size){ q, item->in, in_unit };
-    sizes[2] = (input_size){ k, item->in, in_unit };
-    sizes[3] = (input_size){ v, item->in, in_unit };
-    sizes[4] = (input_size){ item->out, o, out_unit };
+    sizes[0] = (verify_input){ s->batch * s->seq_len_q, item->in, 1.0f };
+    sizes[1] = (verify_input){ q, item->in, in_unit };
+    sizes[2] = (verify_input){ k, item->in, in_unit };
+    sizes[3] = (verify_input){ v, item->in, in_unit };
+    sizes[4] = (verify_input){ item->out, o, out_unit };
     const int64_t biases[4] = { q, k, v, item->out };
     for (int i = 0; i < 4 && item->bias; i++)
-        sizes[5 + i] = (input_size){ 1, biases[i], 0.5f };
+        sizes[5 + i] = (verify_input){ 1, biases[i], 0.5f };
 }
 
-static void list_inputs(const verify_case *item, input_size sizes[VERIFY_INPUTS])
+static void list_inputs(const verify_case *item, verify_input sizes[VERIFY_INPUTS])
 {
     const heed_attention *s = &item->shape;
     memset(sizes, 0, VERIFY_INPUTS * sizeof *sizes);
     switch (item->kind) {
     case VERIFY_ATTENTION:
-        sizes[0] = (input_size){ s->batch * s->num_heads * s->seq_len_q, s->head_dim, 1.0f };
-        sizes[1] = (input_size){ s->batch * s->num_kv_heads * s->seq_len_kv, s->head_dim, 1.0f };
-        sizes[2] = (input_size){ s->batch * s->num_kv_heads * s->seq_len_kv, s->head_dim_v, 1.0f };
+        sizes[0] = (verify_input){ s->batch * s->num_heads * s->seq_len_q, s->head_dim, 1.0f };
+        sizes[1] = (verify_input){ s->batch * s->num_kv_heads * s->seq_len_kv, s->head_dim, 1.0f };
+        sizes[2] = (verify_input){ s->batch * s->num_kv_heads * s->seq_len_kv, s->head_dim_v, 1.0f };
+        verify_masks_list(item, sizes);
         break;
     case VERIFY_LINEAR:
-        sizes[0] = (input_size){ item->rows, item->in, 1.0f };
-        sizes[1] = (input_size){ item->out, item->in, 1.0f };
-        sizes[2] = (input_size){ item->bias ? 1 : 0, item->out, 1.0f };
+        sizes[0] = (verify_input){ item->rows, item->in, 1.0f };
+        sizes[1] = (verify_input){ item->out, item->in, 1.0f };
+        sizes[2] = (verify_input){ item->bias ? 1 : 0, item->out, 1.0f };
         break;
     case VERIFY_LAYER: list_layer(item, sizes); break;
-    case VERIFY_SOFTMAX: sizes[0] = (input_size){ item->rows, item->in, 4.0f }; break;
+    case VERIFY_SOFTMAX: sizes[0] = (verify_input){ item->rows, item->in, 4.0f }; break;
+    case VERIFY_ROPE: sizes[0] = (verify_input){ s->batch * s->num_heads * s->seq_len_q, s->head_dim, 1.0f }; break;
     }
 }
 
@@ -109,7 +106,7 @@ static void poison_rows(const verify_case *item, float *values, int64_t rows, in
 
 bool verify_data_create(verify_data *data, const verify_case *item)
 {
-    input_size sizes[VERIFY_INPUTS];
+    verify_input sizes[VERIFY_INPUTS];
     memset(data, 0, sizeof *data);
     list_inputs(item, sizes);
     verify_random random = verify_random_seeded(verify_hash(verify_hash_start, item->name, strcspn(item->name, ":")));
@@ -121,7 +118,8 @@ bool verify_data_create(verify_data *data, const verify_case *item)
         data->inputs[i] = allocate_array(data->counts[i], sizeof(float));
         if (!data->inputs[i])
             return false;
-        verify_fill_rows(&random, item->fill, sizes[i].unit, sizes[i].rows, sizes[i].width, data->inputs[i]);
+        const verify_fill fill = item->kind == VERIFY_ATTENTION && i >= INPUT_BIAS ? FILL_PLAIN : item->fill;
+        verify_fill_rows(&random, fill, sizes[i].unit, sizes[i].rows, sizes[i].width, data->inputs[i]);
     }
     if (!add_lengths(data, item))
         return false;
@@ -129,7 +127,7 @@ bool verify_data_create(verify_data *data, const verify_case *item)
         poison_hidden_keys(data, &item->shape);
     if (item->fill == FILL_POISON)
         poison_rows(item, data->inputs[0], sizes[0].rows, sizes[0].width);
-    return true;
+    return item->kind != VERIFY_ATTENTION || verify_masks_create(data, item);
 }
 
 void verify_data_destroy(verify_data *data)
@@ -138,5 +136,9 @@ void verify_data_destroy(verify_data *data)
         free(data->inputs[i]);
     free(data->lengths_q);
     free(data->lengths_kv);
+    free(data->mask);
+    free(data->blocks);
+    free(data->offsets_q);
+    free(data->offsets_kv);
     memset(data, 0, sizeof *data);
 }

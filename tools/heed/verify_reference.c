@@ -69,20 +69,8 @@ static bool refer_layer(const verify_case *item, const verify_data *data, double
     return oracle_run_layer(&layer, want, lse, weights);
 }
 
-bool verify_reference(const verify_case *item, const verify_data *data, double *want)
+static void refer_linear(const verify_case *item, const verify_data *data, double *want)
 {
-    verify_part parts[VERIFY_PARTS];
-    verify_parts(item, parts);
-    double *lse = item->lse ? want + parts[0].count : NULL;
-    double *weights = item->weights ? want + parts[0].count + (item->lse ? parts[1].count : 0) : NULL;
-    if (item->kind == VERIFY_ATTENTION)
-        return refer_attention(item, data, want, lse, weights);
-    if (item->kind == VERIFY_LAYER)
-        return refer_layer(item, data, want, lse, weights);
-    if (item->kind == VERIFY_SOFTMAX) {
-        oracle_softmax(item->rows, item->in, data->inputs[0], item->in, data->lengths_kv, want);
-        return true;
-    }
     oracle_linear linear = {
         .in_features = item->in,
         .out_features = item->out,
@@ -92,5 +80,39 @@ bool verify_reference(const verify_case *item, const verify_data *data, double *
         .bias = data->inputs[2],
     };
     oracle_project(&linear, item->rows, data->inputs[0], item->in, want);
+}
+
+/* One bound for all elements of an output. */
+static void spread_bounds(const verify_case *item, const verify_data *data, double *bounds)
+{
+    verify_part parts[VERIFY_PARTS];
+    double of_part[VERIFY_PARTS];
+    verify_bounds(item, data, of_part);
+    for (int part = 0, count = verify_parts(item, parts); part < count; bounds += parts[part++].count)
+        for (int64_t i = 0; i < parts[part].count; i++)
+            bounds[i] = of_part[part];
+}
+
+bool verify_reference(const verify_case *item, const verify_data *data, double *want, double *bounds)
+{
+    if (verify_is_masked(item))
+        return verify_masks_reference(item, data, want, bounds);
+    if (item->kind == VERIFY_ROPE) {
+        verify_rope_reference(item, data, want, bounds);
+        return true;
+    }
+    verify_part parts[VERIFY_PARTS];
+    verify_parts(item, parts);
+    double *lse = item->lse ? want + parts[0].count : NULL;
+    double *weights = item->weights ? want + parts[0].count + (item->lse ? parts[1].count : 0) : NULL;
+    spread_bounds(item, data, bounds);
+    if (item->kind == VERIFY_ATTENTION)
+        return refer_attention(item, data, want, lse, weights);
+    if (item->kind == VERIFY_LAYER)
+        return refer_layer(item, data, want, lse, weights);
+    if (item->kind == VERIFY_SOFTMAX)
+        oracle_softmax(item->rows, item->in, data->inputs[0], item->in, data->lengths_kv, want);
+    else
+        refer_linear(item, data, want);
     return true;
 }
