@@ -48,8 +48,8 @@ int heed_backend_sleef_usable(const heed_backend *backend, uint32_t cpu)
            (cpu & backend->sleef_requires_cpu) == backend->sleef_requires_cpu;
 }
 
-/* A name the CPU cannot run, or that nobody knows, is ignored: the variable only lowers the choice.  A preference passes over
- * wider vectors where there are others: never for scalar, and never against the variable. */
+/* A name the CPU cannot run, or that nobody knows, is ignored: the variable only chooses among what runs.  A preference passes
+ * over wider vectors where there are others: never for scalar, and never against the variable. */
 const heed_backend *heed_backend_choose(uint32_t cpu, uint32_t preferences, const char *env)
 {
     const int32_t widest = preferences & HEED_CPU_PREFERS_256 ? 256 / 32 : INT32_MAX;

@@ -67,7 +67,7 @@ HEED_API const char *heed_version(void);
 /* ---- Backends -------------------------------------------------------------------------------------------------- */
 
 typedef enum heed_isa {
-    HEED_ISA_AUTO = 0, /* the best this CPU can run, or what the environment variable HEED_ISA lowers it to */
+    HEED_ISA_AUTO = 0, /* the best for this CPU, or the one the environment variable HEED_ISA names */
     HEED_ISA_SCALAR = 1,
     HEED_ISA_AVX2 = 2,   /* AVX2, FMA and F16C */
     HEED_ISA_AVX512 = 3, /* AVX-512 F, DQ, BW and VL */
@@ -90,8 +90,8 @@ HEED_API heed_isa heed_isa_default(void);
  * terminated when size > 0.  Returns the length of the whole text. */
 HEED_API size_t heed_cpu_features(char *text, size_t size);
 
-/* The widest vectors, in bits, that this CPU is best off with; 0 if it has no such preference.  It is 256 on some CPUs that can run
- * AVX-512.  HEED_ISA_AUTO heeds it; heed_options.isa and the environment variable HEED_ISA go over it. */
+/* The widest vectors, in bits, that this CPU is best off with; 0 if it has no such preference.  It is 256 on some CPUs that
+ * can run AVX-512.  HEED_ISA_AUTO follows it; heed_options.isa and the environment variable HEED_ISA go before it. */
 HEED_API int32_t heed_cpu_preferred_bits(void);
 
 /* 1 if exp from SLEEF can be used by this backend here: built with SLEEF, and the CPU has the FMA that SLEEF's
