@@ -144,8 +144,8 @@ extern const heed_backend *const heed_backends[];
 int heed_backend_usable(const heed_backend *backend, uint32_t cpu);
 int heed_backend_sleef_usable(const heed_backend *backend, uint32_t cpu);
 
-/* What HEED_ISA_AUTO means on a machine with these bits and HEED_CPU_PREFERS_* bits when the environment variable has this
- * value (NULL: unset). */
+/* What HEED_ISA_AUTO means on a machine with these bits and HEED_CPU_PREFERS_* bits when the environment variable
+ * has this value (NULL: unset). */
 const heed_backend *heed_backend_choose(uint32_t cpu, uint32_t preferences, const char *env);
 
 /* The compiled backend of an instruction set, AUTO included; NULL if it was not compiled. */

@@ -70,13 +70,14 @@ static int starts_with(const char *text, const char *start)
     return *start == '\0';
 }
 
-/* Intel's Xeon Silver and Bronze of family 6, model 55h (Skylake and Cascade Lake).  They have one unit for products of 512 bits
- * (Intel's product pages, "# of AVX-512 FMA Units": 1), the two for 256 bits working as one, so that a cycle does the same work
- * either way; but heavy 512-bit instructions have the lowest of the three clocks of these chips.  See Intel's Optimization
- * Reference Manual: "Skylake Server Power Management" and "Servers with a Single FMA Unit".  CPUID tells neither the number of
- * units nor the clocks, so the name must; a hypervisor that hides it leaves no preference.  Not listed, for they are better off
- * with AVX-512 here: chips with two units (all Platinum and most Gold: twice the products a cycle outweigh the clock), the
- * later ones with one unit (Ice Lake, Tiger Lake, Rocket Lake: their clock hardly falls), and Zen 4, measured with heed_bench. */
+/* Intel's Xeon Silver and Bronze of family 6, model 55h (Skylake and Cascade Lake).  They have one unit for products
+ * of 512 bits (Intel's product pages, "# of AVX-512 FMA Units": 1), the two for 256 bits working as one, so that a
+ * cycle does the same work either way; but heavy 512-bit instructions have the lowest of the three clocks of these
+ * chips.  See Intel's Optimization Reference Manual: "Skylake Server Power Management" and "Servers with a Single
+ * FMA Unit".  CPUID tells neither the number of units nor the clocks, so the name must; a hypervisor that hides it
+ * leaves no preference.  Not listed, for they are better off with AVX-512 here: chips with two units (all Platinum
+ * and most Gold: twice the products a cycle outweigh the clock), the later ones with one unit (Ice Lake, Tiger Lake,
+ * Rocket Lake: their clock hardly falls), and Zen 4, measured with heed_bench. */
 uint32_t heed_cpu_preferences_x86(const heed_cpuid_model *model)
 {
     char vendor[13], brand[49];

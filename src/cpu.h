@@ -1,4 +1,4 @@
-/* CPU features and preferences as sets of bits, computed by pure functions of the words that hardware and system report.
+/* CPU features and preferences as sets of bits, by pure functions of the words that hardware and system report.
  * May know: CPUID, XCR0 and HWCAP words, the questions that macOS and Windows answer.  Must not know: backends.
  * Pure, so that tests feed in the words of machines nobody has at hand. */
 #ifndef HEED_CPU_H

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What was compiled, best first, as the build says it: HEED_BACKEND_LIST=HEED_ROW(avx512)HEED_ROW(avx2)HEED_ROW(scalar). */
+/* What was compiled, best first, as the build says it:
+ * HEED_BACKEND_LIST=HEED_ROW(avx512)HEED_ROW(avx2)HEED_ROW(scalar). */
 #define HEED_ROW(name) extern const heed_backend heed_backend_##name;
 HEED_BACKEND_LIST
 #undef HEED_ROW
@@ -48,8 +49,8 @@ int heed_backend_sleef_usable(const heed_backend *backend, uint32_t cpu)
            (cpu & backend->sleef_requires_cpu) == backend->sleef_requires_cpu;
 }
 
-/* A name the CPU cannot run, or that nobody knows, is ignored: the variable only chooses among what runs.  A preference passes
- * over wider vectors where there are others: never for scalar, and never against the variable. */
+/* A name the CPU cannot run, or that nobody knows, is ignored: the variable only chooses among what runs.  A
+ * preference passes over wider vectors where there are others: never for scalar, and never against the variable. */
 const heed_backend *heed_backend_choose(uint32_t cpu, uint32_t preferences, const char *env)
 {
     const int32_t widest = preferences & HEED_CPU_PREFERS_256 ? 256 / 32 : INT32_MAX;

@@ -90,8 +90,9 @@ HEED_API heed_isa heed_isa_default(void);
  * terminated when size > 0.  Returns the length of the whole text. */
 HEED_API size_t heed_cpu_features(char *text, size_t size);
 
-/* The widest vectors, in bits, that this CPU is best off with; 0 if it has no such preference.  It is 256 on some CPUs that
- * can run AVX-512.  HEED_ISA_AUTO follows it; heed_options.isa and the environment variable HEED_ISA go before it. */
+/* The widest vectors, in bits, that this CPU is best off with; 0 if it has no such preference.  It is 256 on some
+ * CPUs that can run AVX-512.  HEED_ISA_AUTO follows it; heed_options.isa and the environment variable HEED_ISA go
+ * before it. */
 HEED_API int32_t heed_cpu_preferred_bits(void);
 
 /* 1 if exp from SLEEF can be used by this backend here: built with SLEEF, and the CPU has the FMA that SLEEF's

@@ -22,8 +22,8 @@
 #define UNROLL
 #endif
 
-/* x, of which clang then knows nothing: left to itself it derives the rows of a tile from each other by additions inside the
- * loop (53 instructions instead of 42 for the 12 x 2 tile of AVX-512).  gcc does better when it knows. */
+/* x, of which clang then knows nothing: left to itself it derives the rows of a tile from each other by additions
+ * inside the loop (53 instructions instead of 42 for the 12 x 2 tile of AVX-512).  gcc does better when it knows. */
 INLINE size_t opaque(size_t x)
 {
 #if defined(__clang__)

@@ -102,7 +102,8 @@ static void choice(void)
     }
 }
 
-/* Whatever the features: the choice is legal, and a preference changes it only from wider vectors to 256 bits or fewer. */
+/* Whatever the features: the choice is legal, and a preference changes it only from wider vectors to 256 bits or
+ * fewer. */
 static void any(void)
 {
     check_rng rng = check_rng_named("any");

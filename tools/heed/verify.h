@@ -66,8 +66,8 @@ verify_case *verify_cases_create(int64_t *count);
 
 /* ---- Inputs (verify_data.c, verify_random.c) ------------------------------------------------------------------- */
 
-/* Attention: q, k, v packed [batch][head][seq][dim]; bias, what the mask is made of, slopes, sinks, what the block mask is
- * made of.  Projection: x, weight, bias.  Layer: x, weights of q, k, v, o, their biases.  Softmax, RoPE: x. */
+/* Attention: q, k, v packed [batch][head][seq][dim]; bias, what the mask is made of, slopes, sinks, what the block
+ * mask is made of.  Projection: x, weight, bias.  Layer: x, weights of q, k, v, o, their biases.  Softmax, RoPE: x. */
 typedef struct verify_data {
     float *inputs[VERIFY_INPUTS]; /* NULL: absent */
     int64_t counts[VERIFY_INPUTS];
@@ -123,7 +123,7 @@ heed_status verify_call(
 /* Tables and rotated rows of a RoPE case (verify_rope.c). */
 heed_status verify_call_rope(const verify_case *item, const verify_data *data, float *results, heed_error *error);
 
-/* ---- The reference in f64 (verify_reference.c, verify_bound.c, verify_masks_reference.c, verify_rope.c) ------------ */
+/* ---- The reference in f64 (verify_reference.c and _bound.c, _masks_reference.c, _rope.c) ---------------------------- */
 
 /* The same outputs in double, and how far each element may be off; false when memory runs out. */
 bool verify_reference(const verify_case *item, const verify_data *data, double *want, double *bounds);

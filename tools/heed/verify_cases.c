@@ -59,8 +59,8 @@ verify_case cases_attention(int64_t heads, int64_t queries, int64_t keys, int64_
 
 enum { KEY_COUNTS = 69, DIMS = 33, QUERY_COUNTS = 18 };
 
-/* Tails of every vector width, then of the blocks of 256 keys.  A case's other sizes follow from its place: new ones go to the
- * end.  With them every count from 1 to 40 is there. */
+/* Tails of every vector width, then of the blocks of 256 keys.  A case's other sizes follow from its place: new ones
+ * go to the end.  With them every count from 1 to 40 is there. */
 static const int64_t key_counts[KEY_COUNTS] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 15, 16, 17, 19, 23, 24, 25, 31,
     32, 33, 39, 47, 48, 49, 57, 63, 64, 65, 79, 95, 96, 97, 127, 128, 129, 130, 191, 255, 256, 257, 271, 511, 512, 513,
     767, 1025, 10, 14, 18, 20, 21, 22, 26, 27, 28, 29, 30, 34, 35, 36, 37, 38, 40, 266, 270, 522, 526 };

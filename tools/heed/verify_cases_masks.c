@@ -43,7 +43,8 @@ static void give_steps(verify_case *item, const named_steps *steps)
     }
 }
 
-/* Every step by itself, some together and all: a short sequence, grouped heads and causal, more than one block of keys. */
+/* Every step by itself, some together and all: a short sequence, grouped heads and causal, more than one block of
+ * keys. */
 static void add_each(case_list *list)
 {
     static const int64_t sizes[SIZES][3] = { { 21, 42, 24 }, { 19, 94, 32 }, { 9, 526, 16 } };

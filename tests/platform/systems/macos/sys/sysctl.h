@@ -1,4 +1,5 @@
-/* What src/cpu_arm.c takes from macOS's header of this name, so that its lines for that system are compiled on every machine.
+/* What src/cpu_arm.c takes from macOS's header of this name,
+ * so that its lines for that system are compiled on every machine.
  * May know: the declaration.
  * Must not know: anything else. */
 #include <stddef.h>
