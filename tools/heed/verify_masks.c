@@ -56,7 +56,7 @@ static bool make_mask(verify_data *data, const heed_attention *s)
             visible = false;
         if (query % 7 == 5)
             visible = key == query * 5 % s->seq_len_kv;
-        data->mask[i] = visible ? (uint8_t)(1 + i % 255) : 0;
+        data->mask[i] = (uint8_t)(visible ? 1 + i % 255 : 0);
     }
     return data->mask != NULL;
 }
