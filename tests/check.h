@@ -110,6 +110,10 @@ float *check_floats(size_t count);                                            /*
 uint32_t check_bits(float value);
 float check_float(uint32_t bits);
 
+/* What bits mean in an IEEE-754 format of so many bits of exponent and fraction, at most 8 and 23: binary16 is 5, 10, bfloat16
+ * 8, 7.  A definition by powers of two, without conversions. */
+double check_narrow(uint32_t bits, int exponent_bits, int fraction_bits);
+
 /* Same bits, where any NaN equals any NaN and -0 equals +0.  Reports the first difference. */
 bool check_same(const float *got, const float *want, size_t count, const char *what);
 bool check_equal_bits(float got, float want);

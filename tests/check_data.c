@@ -103,6 +103,17 @@ void check_fill(check_rng *rng, float *values, size_t rows, size_t width, check_
     }
 }
 
+double check_narrow(uint32_t bits, int exponent_bits, int fraction_bits)
+{
+    const uint32_t largest = (1u << exponent_bits) - 1, exponent = bits >> fraction_bits & largest;
+    const double fraction = ldexp((double)(bits & ((1u << fraction_bits) - 1)), -fraction_bits);
+    const double sign = bits >> (exponent_bits + fraction_bits) & 1 ? -1.0 : 1.0;
+    const int bias = (int)(largest >> 1);
+    if (exponent == largest)
+        return fraction == 0.0 ? sign * INFINITY : NAN;
+    return sign * (exponent ? ldexp(1.0 + fraction, (int)exponent - bias) : ldexp(fraction, 1 - bias));
+}
+
 /* ---- Memory ---- */
 
 typedef struct block {

@@ -14,7 +14,8 @@ enum {
                                : 16,
     FEW_UNIT = HEED_LANES / VEC_LANES, /* vectors of a unit of 16 transposed keys */
     FEW_WIDE = VEC_REGISTERS >= 32 ? 16 : 8,
-    FEW_MOST = (int)HEED_FEW * (int)FEW_UNIT > 16 ? (int)HEED_FEW * (int)FEW_UNIT : 16
+    /* Sums of the smallest piece of transposed keys, one unit: with fewer than 4 lanes more than fit registers. */
+    FEW_MOST = (int)HEED_FEW * (int)FEW_UNIT < 16 ? 16 : (int)HEED_FEW * (int)FEW_UNIT
 };
 
 /* A square that lies only partly within the keys: the rest is 0. */

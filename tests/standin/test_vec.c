@@ -129,6 +129,54 @@ static void constants(void)
     }
 }
 
+/* ---- Storage types ---- */
+
+typedef enum narrow { F16, BF16, I8, NARROWS } narrow;
+
+static const char *const narrow_names[NARROWS] = { "vf_load_f16", "vf_load_bf16", "vf_load_i8" };
+
+static float narrow_value(narrow type, uint32_t pattern)
+{
+    if (type == I8)
+        return pattern < 128 ? (float)pattern : (float)pattern - 256.0f;
+    return (float)(type == F16 ? check_narrow(pattern, 5, 10) : check_narrow(pattern, 8, 7));
+}
+
+static vf narrow_load(narrow type, const void *p)
+{
+    return type == F16 ? vf_load_f16(p) : type == BF16 ? vf_load_bf16(p) : vf_load_i8(p);
+}
+
+/* Every pattern in every lane, read from right before and right behind a page that cannot be read. */
+static void narrow_type(narrow type)
+{
+    const uint32_t patterns = type == I8 ? 256 : 65536;
+    const size_t bytes = LANES * (type == I8 ? 1 : 2);
+    void *const sides[] = { check_alloc(bytes, CHECK_GUARD_BEHIND), check_alloc(bytes, CHECK_GUARD_BEFORE) };
+    for (uint32_t first = 0; first < patterns; first++) {
+        uint16_t wide[LANES];
+        uint8_t narrow[LANES];
+        lanes want;
+        for (uint32_t i = 0; i < LANES; i++) {
+            const uint32_t pattern = (first + 4099 * i) % patterns; /* neighbours unlike each other */
+            wide[i] = (uint16_t)pattern;
+            narrow[i] = (uint8_t)pattern;
+            want.at[i] = narrow_value(type, pattern);
+        }
+        void *to = sides[first % 2];
+        memcpy(to, type == I8 ? (const void *)narrow : (const void *)wide, bytes);
+        const lanes got = unpack(narrow_load(type, to));
+        same(&got, &want, narrow_names[type]);
+    }
+    check_free_all();
+}
+
+static void narrow_types(void)
+{
+    for (int type = 0; type < NARROWS; type++)
+        narrow_type((narrow)type);
+}
+
 /* ---- Arithmetic ---- */
 
 typedef enum operation { ADD, SUB, MUL, DIV, MAX, OPERATIONS } operation;
@@ -337,6 +385,7 @@ static const check_test tests[] = {
     { "whole_vectors", whole_vectors },
     { "tails", tails },
     { "constants", constants },
+    { "narrow_types", narrow_types },
     { "two_operands", two_operands },
     { "fused", fused },
     { "choices", choices },
@@ -347,7 +396,7 @@ static const check_test tests[] = {
     { "sleef", sleef },
 #endif
 };
-enum { COUNT = sizeof tests / sizeof tests[0], WITHOUT_SLEEF = 9 };
+enum { COUNT = sizeof tests / sizeof tests[0], WITHOUT_SLEEF = 10 };
 
 const vec_suite vec_under_test = { TEXT(HEED_ISA_SUFFIX), VEC_REQUIRES, VEC_SLEEF_REQUIRES, tests, COUNT,
     COUNT - WITHOUT_SLEEF };
