@@ -19,7 +19,7 @@ RUN_OPTIONS = ["--q", "--k", "--v", "--x", "--weights", "--layer", "--heads", "-
                "--lengths", "--lengths-q", "--scale", "--window", "--softcap", "--bias", "--mask", "--alibi", "--sinks",
                "--rope", "--rope-base", "--rope-dim", "--rope-scaling", "--rope-offset", "--isa", "--threads", "--exp",
                "--layout", "-o", "--output", "--lse", "--attention", "--expect", "--expect-attention", "--tolerance",
-               "--quiet"]
+               "--quiet", "--decode-step", "--kv-type", "--page-size", "--bf16-npy"]
 QKV = ["--q", "q.npy", "--k", "k.npy", "--v", "v.npy"]
 
 

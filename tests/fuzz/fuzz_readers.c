@@ -25,7 +25,7 @@ static void require(bool truth)
 
 static void read_npy(const uint8_t *bytes, size_t size)
 {
-    static const npy_kind kinds[] = { NPY_FLOATS, NPY_DOUBLES, NPY_BYTES };
+    static const npy_kind kinds[] = { NPY_FLOATS, NPY_DOUBLES, NPY_BYTES, NPY_FLOATS_OR_BF16 };
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         char message[MESSAGE] = "";
         npy_array array;

@@ -57,6 +57,12 @@ static const char help_run_forms[] =
     "  --mask FILE       the same of dtype bool or uint8: False, 0 hides a key\n"
     "  --alibi FILE      slope of each head [H]: slope (j - p) is added to the scores\n"
     "  --sinks FILE      for each head [H] the score of a key without a value that every row sees\n"
+    "  --decode-step[=N] only the last N queries (default 1), the last of K, causal: what a decode step computes.  "
+    "With\n"
+    "                    --lengths, Q has just these.  --expect takes values of them or of all queries\n"
+    "  --kv-type f32|f16|bf16|i8   K and V go through a cache of this type\n"
+    "  --page-size 16|32|64|128    the cache has pages of so many tokens\n"
+    "  --bf16-npy        .npy of dtype V2 are bfloat16, as ml_dtypes saves it\n"
     "\n"
     "Second form:\n"
     "  --layer N         which layer, from 0\n"
@@ -84,7 +90,8 @@ static const char help_run_outputs[] =
     "  --tolerance T     exit status 1 if an error is above T times the largest expected value; default 1e-5\n"
     "  --quiet           no summary\n"
     "\n"
-    "Inputs: .npy of f2, f4, f8; .safetensors of F16, BF16, F32, F64; computed in 32 bits.  Output files are f4.\n";
+    "Inputs: .npy of f2, f4, f8; .safetensors of F16, BF16, F32, F64; computed in 32 bits.  Output files are f4.\n"
+    "--q, --k and --v take FILE.safetensors:NAME too; without :NAME the tensor is q, k or v, or the file's only one.\n";
 
 static const char help_show[] =
     "usage: heed show WEIGHTS.npy [options]\n"

@@ -59,7 +59,8 @@ static bool allocate_values(npy_array *array, npy_kind kind, int64_t count)
 {
     void *values = allocate_array(count, value_size(kind));
     switch (kind) {
-    case NPY_FLOATS: array->data = values; break;
+    case NPY_FLOATS:
+    case NPY_FLOATS_OR_BF16: array->data = values; break;
     case NPY_DOUBLES: array->doubles = values; break;
     case NPY_BYTES: array->bytes = values; break;
     }
@@ -72,7 +73,8 @@ static int64_t convert(const npy_header *header, const uint8_t *bytes, int64_t c
     switch (header->kind) {
     case NPY_DOUBLES: elements_to_f64(header->type, header->big_endian, bytes, count, values); return -1;
     case NPY_BYTES: memcpy(values, bytes, (size_t)count); return -1;
-    case NPY_FLOATS: break;
+    case NPY_FLOATS:
+    case NPY_FLOATS_OR_BF16: break;
     }
     return elements_to_f32(header->type, header->big_endian, bytes, count, values);
 }

@@ -12,8 +12,9 @@
 enum { NPY_MAX_DIMS = 8 };
 
 /* Which dtypes are wanted and what they become: f2, f4 and f8 of either byte order as binary32, or as binary64; b1 and
- * u1 as bytes. */
-typedef enum npy_kind { NPY_FLOATS, NPY_DOUBLES, NPY_BYTES } npy_kind;
+ * u1 as bytes.  NumPy has no bfloat16: ml_dtypes saves it as V2, two bytes without a meaning, which are read only where
+ * the user has said that they are bfloat16. */
+typedef enum npy_kind { NPY_FLOATS, NPY_DOUBLES, NPY_BYTES, NPY_FLOATS_OR_BF16 } npy_kind;
 
 typedef struct npy_array {
     float *data; /* C order, the last dimension contiguous; never NULL after success */

@@ -86,21 +86,29 @@ static bool parse_descr(cursor *text, npy_header *header, char *message, size_t 
         bool big_endian;
     } dtypes[] = { { "<f2", ELEMENT_F16, false }, { ">f2", ELEMENT_F16, true }, { "<f4", ELEMENT_F32, false },
         { ">f4", ELEMENT_F32, true }, { "<f8", ELEMENT_F64, false }, { ">f8", ELEMENT_F64, true },
-        { "|b1", ELEMENT_U8, false }, { "|u1", ELEMENT_U8, false } };
+        { "|b1", ELEMENT_U8, false }, { "|u1", ELEMENT_U8, false }, { "<V2", ELEMENT_BF16, false },
+        { "|V2", ELEMENT_BF16, false } };
+    bool bf16 = header->kind == NPY_FLOATS_OR_BF16;
     char name[TEXT_MAX];
     if (!take_text(text, name)) {
         return complain(message, size, "descr: not the name of one plain dtype");
     }
     for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
         bool wanted = (dtypes[i].type == ELEMENT_U8) == (header->kind == NPY_BYTES);
-        if (wanted && strcmp(name, dtypes[i].name) == 0) {
+        if (wanted && (bf16 || dtypes[i].type != ELEMENT_BF16) && strcmp(name, dtypes[i].name) == 0) {
             header->type = dtypes[i].type;
             header->big_endian = dtypes[i].big_endian;
             return true;
         }
     }
+    if (strcmp(name + (*name != 0), "V2") == 0 && header->kind == NPY_FLOATS) {
+        return complain(
+            message, size, "descr: dtype '%s' may be anything: is it bfloat16? (heed run --bf16-npy)", name);
+    }
     return complain(message, size, "descr: dtype '%s' is not supported: %s are", name,
-        header->kind == NPY_BYTES ? "|b1 and |u1" : "<f2, <f4, <f8 (or >)");
+        header->kind == NPY_BYTES ? "|b1 and |u1"
+        : bf16                    ? "<f2, <f4, <f8 (or >), <V2 and |V2"
+                                  : "<f2, <f4, <f8 (or >)");
 }
 
 static bool parse_order(cursor *text, npy_header *header, char *message, size_t size)

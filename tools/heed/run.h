@@ -36,6 +36,10 @@ typedef struct run_request {
     float softcap;                     /* 0: none */
     run_rope rope;
     heed_layout layout;
+    heed_type kv_type;            /* of the cache, if there is one */
+    int64_t page_size;            /* 0: not given */
+    int64_t decode_step;          /* queries of the step; 0: not given */
+    bool bf16_npy;                /* what NumPy calls V2 is bfloat16 */
     int32_t *lengths_q, *lengths; /* malloc'ed, or NULL */
     int64_t num_lengths_q, num_lengths;
     heed_options options;
@@ -50,6 +54,8 @@ typedef struct run_problem {
 
 typedef struct run_result {
     npy_array out, lse, weights; /* lse and weights are empty unless asked for */
+    int axis;                    /* of the queries in out */
+    int64_t skipped;             /* queries before those of a decode step */
     char summary[4096];          /* whole lines for people */
 } run_result;
 
@@ -66,6 +72,37 @@ bool run_attention(const run_request *request, run_result *result, run_problem *
 
 /* --x --weights: the whole layer of a model. */
 bool run_layer(const run_request *request, run_result *result, run_problem *problem);
+
+/* What a tensor of 2, 3 or 4 dimensions means; the left-out ones are 1. */
+typedef struct run_extents {
+    int64_t batch, heads, seq, dim;
+} run_extents;
+
+/* Reads one of --q, --k, --v (run_tensor.c): a .npy file, or FILE.safetensors:NAME. */
+bool run_read_tensor(
+    const run_request *request, const char *option, const char *path, npy_array *array, run_problem *problem);
+
+/* ---- Keys and values through a cache (run_cache.c) -------------------------------------------------------------- */
+
+typedef struct run_cache {
+    heed_kv_cache cache;
+    void *k, *v;
+    float *scales_k, *scales_v;
+    int32_t *table;
+} run_cache;
+
+bool run_cache_wanted(const run_request *request);
+
+/* k and v in the request's layout.  run_cache_free either way. */
+bool run_cache_build(const run_request *request, const run_extents *keys, int64_t dim_v, const float *k, const float *v,
+    run_cache *made, run_problem *problem);
+void run_cache_free(run_cache *made);
+
+void run_cache_describe(const run_cache *made, heed_attention *attention);
+void run_cache_point(const run_cache *made, heed_tensors *tensors);
+
+/* Appends a line on it to the summary. */
+void run_cache_say(const run_cache *made, int64_t steps, run_result *result);
 
 /* ---- What changes the scores of ready queries and keys (run_scores.c) ------------------------------------------ */
 
@@ -107,9 +144,9 @@ bool run_expect_read(const run_request *request, run_expected *expected, run_pro
 void run_expect_free(run_expected *expected);
 
 /* Prints the errors on stdout.  EXIT_CHECK_FAILED: one is above the tolerance; EXIT_BAD_INPUT, with *problem set: a
- * shape is not that of the result. */
+ * shape is not that of the result.  Of a decode step's values those of all queries will do, too. */
 int run_expect_compare(
-    const run_request *request, const run_expected *expected, const run_result *result, run_problem *problem);
+    const run_request *request, run_expected *expected, const run_result *result, run_problem *problem);
 
 /* ---- Shared by both (run_common.c) ----------------------------------------------------------------------------- */
 
@@ -118,6 +155,9 @@ bool run_refuse(run_problem *problem, const char *file, const char *format, ...)
 
 /* An array of this shape, its values not set. */
 bool run_allocate(npy_array *array, int ndim, const int64_t *shape, const char *what, run_problem *problem);
+
+/* Keeps the last count entries of a dimension of an array of floats or doubles. */
+void run_keep_last(npy_array *array, int axis, int64_t count);
 
 /* "[2, 3]". */
 enum { SHAPE_SIZE = 8 * 21 + 3 };

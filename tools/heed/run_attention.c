@@ -6,17 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a tensor of 2, 3 or 4 dimensions means; the left-out ones are 1. */
-typedef struct extents {
-    int64_t batch, heads, seq, dim;
-} extents;
-
-static bool read_tensor(const char *path, heed_layout layout, npy_array *array, extents *sizes, run_problem *problem)
+/* Which of the dimensions are the positions.  Without heads both layouts are [L, D]. */
+static int seq_axis(heed_layout layout, int ndim)
 {
-    char message[MESSAGE_SIZE];
-    progress_show("reading", 0, 0);
-    if (!npy_read(path, array, message, sizeof message)) {
-        return run_refuse(problem, path, "%s", message);
+    return layout == HEED_LAYOUT_BSHD && ndim > 2 ? ndim - 3 : ndim - 2;
+}
+
+static bool read_tensor(const run_request *request, const char *option, const char *path, npy_array *array,
+    run_extents *sizes, run_problem *problem)
+{
+    if (!run_read_tensor(request, option, path, array, problem)) {
+        return false;
     }
     int ndim = array->ndim;
     const int64_t *shape = array->shape;
@@ -25,19 +25,19 @@ static bool read_tensor(const char *path, heed_layout layout, npy_array *array, 
     }
     sizes->batch = ndim == 4 ? shape[0] : 1;
     sizes->dim = shape[ndim - 1];
-    int heads_at = layout == HEED_LAYOUT_BSHD ? ndim - 2 : ndim - 3;
-    int seq_at = layout == HEED_LAYOUT_BSHD ? ndim - 3 : ndim - 2;
-    /* Without heads both layouts are [L, D]. */
+    int heads_at = request->layout == HEED_LAYOUT_BSHD ? ndim - 2 : ndim - 3;
     sizes->heads = ndim == 2 ? 1 : shape[heads_at];
-    sizes->seq = ndim == 2 ? shape[0] : shape[seq_at];
+    sizes->seq = shape[seq_axis(request->layout, ndim)];
     return true;
 }
 
 /* The arrays of the files and what those of the three tensors mean. */
 typedef struct inputs {
     npy_array q, k, v;
-    extents sq, sk, sv;
+    run_extents sq, sk, sv;
     run_scores scores;
+    int64_t skipped; /* queries before those of a decode step */
+    run_cache cache;
 } inputs;
 
 static bool check_alike(
@@ -97,6 +97,9 @@ static heed_attention describe_problem(const run_request *request, const inputs 
     attention.softcap = request->softcap;
     attention.strides_bias = in->scores.strides_bias;
     attention.strides_mask = in->scores.strides_mask;
+    if (run_cache_wanted(request)) {
+        run_cache_describe(&in->cache, &attention);
+    }
     return attention;
 }
 
@@ -109,9 +112,37 @@ static bool allocate_outputs(const run_request *request, const inputs *in, run_r
     int64_t rows[4] = { in->sq.batch, in->sq.heads, in->sq.seq, in->sk.seq };
     memcpy(out, in->q.shape, sizeof out);
     out[ndim - 1] = in->sv.dim;
+    result->axis = seq_axis(request->layout, ndim);
+    result->skipped = in->skipped;
     return run_allocate(&result->out, ndim, out, "output", problem) &&
            (!request->lse || run_allocate(&result->lse, ndim - 1, rows + 4 - ndim, "--lse", problem)) &&
            (!request->wants_weights || run_allocate(&result->weights, ndim, rows + 4 - ndim, "--attention", problem));
+}
+
+static heed_tensors point_to(const run_request *request, const inputs *in, const run_result *result)
+{
+    const run_scores *scores = &in->scores;
+    heed_tensors tensors = HEED_TENSORS_INIT;
+    tensors.q = in->q.data;
+    tensors.k = in->k.data;
+    tensors.v = in->v.data;
+    tensors.out = result->out.data;
+    tensors.lse = result->lse.data;
+    tensors.weights = result->weights.data;
+    tensors.lengths_q = request->lengths_q;
+    tensors.lengths_kv = request->lengths;
+    if (scores->bias.data) {
+        tensors.bias = scores->bias.data + in->skipped * scores->strides_bias.query;
+    }
+    if (scores->mask.bytes) {
+        tensors.mask = scores->mask.bytes + in->skipped * scores->strides_mask.query;
+    }
+    tensors.alibi_slopes = scores->alibi.data;
+    tensors.sinks = scores->sinks.data;
+    if (run_cache_wanted(request)) {
+        run_cache_point(&in->cache, &tensors);
+    }
+    return tensors;
 }
 
 static bool run_plan(
@@ -123,19 +154,7 @@ static bool run_plan(
     if (!workspace) {
         return run_refuse(problem, NULL, "workspace: not enough memory for %llu bytes", (unsigned long long)size);
     }
-    heed_tensors tensors = HEED_TENSORS_INIT;
-    tensors.q = in->q.data;
-    tensors.k = in->k.data;
-    tensors.v = in->v.data;
-    tensors.out = result->out.data;
-    tensors.lse = result->lse.data;
-    tensors.weights = result->weights.data;
-    tensors.lengths_q = request->lengths_q;
-    tensors.lengths_kv = request->lengths;
-    tensors.bias = in->scores.bias.data;
-    tensors.mask = in->scores.mask.bytes;
-    tensors.alibi_slopes = in->scores.alibi.data;
-    tensors.sinks = in->scores.sinks.data;
+    heed_tensors tensors = point_to(request, in, result);
     progress_show("computing", 0, 0);
     double start = seconds_now();
     heed_status status = heed_run(plan, &tensors, workspace, size, &error);
@@ -149,6 +168,9 @@ static bool run_plan(
     run_say(result, "attention: batch %lld, heads %lld over %lld, queries %lld, keys %lld, head_dim %lld and %lld\n",
         (long long)in->sq.batch, (long long)in->sq.heads, (long long)in->sk.heads, (long long)in->sq.seq,
         (long long)in->sk.seq, (long long)in->sq.dim, (long long)in->sv.dim);
+    if (run_cache_wanted(request)) {
+        run_cache_say(&in->cache, request->decode_step, result);
+    }
     size_t length = strlen(description);
     run_say(result, "%s%s", description, length > 0 && description[length - 1] != '\n' ? "\n" : "");
     run_say(result, "time: %.3f ms\n", 1e3 * seconds);
@@ -174,18 +196,47 @@ static bool read_scores(const run_request *request, inputs *in, run_problem *pro
     return run_scores_read(request, sizes, &in->scores, problem);
 }
 
+/* Leaves the step's queries of all. */
+static bool keep_step(const run_request *request, inputs *in, run_problem *problem)
+{
+    int64_t steps = request->decode_step;
+    if (steps == 0) {
+        return true;
+    }
+    if (steps > in->sq.seq) {
+        return run_refuse(problem, request->q, "shape: %lld queries, fewer than the %lld of --decode-step",
+            (long long)in->sq.seq, (long long)steps);
+    }
+    if (request->lengths && steps < in->sq.seq) {
+        return run_refuse(problem, request->q,
+            "shape: %lld queries: with --lengths there must be just the %lld of --decode-step, each sequence's last",
+            (long long)in->sq.seq, (long long)steps);
+    }
+    in->skipped = in->sq.seq - steps;
+    run_keep_last(&in->q, seq_axis(request->layout, in->q.ndim), steps);
+    in->sq.seq = steps;
+    return true;
+}
+
+static bool build_cache(const run_request *request, inputs *in, run_problem *problem)
+{
+    return !run_cache_wanted(request) ||
+           run_cache_build(request, &in->sk, in->sv.dim, in->k.data, in->v.data, &in->cache, problem);
+}
+
 bool run_attention(const run_request *request, run_result *result, run_problem *problem)
 {
     inputs in;
     memset(&in, 0, sizeof in);
-    bool done = read_tensor(request->q, request->layout, &in.q, &in.sq, problem) &&
-                read_tensor(request->k, request->layout, &in.k, &in.sk, problem) &&
-                read_tensor(request->v, request->layout, &in.v, &in.sv, problem) &&
-                check_inputs(request, &in, problem) && read_scores(request, &in, problem) &&
-                compute(request, &in, result, problem);
+    bool done = read_tensor(request, "q", request->q, &in.q, &in.sq, problem) &&
+                read_tensor(request, "k", request->k, &in.k, &in.sk, problem) &&
+                read_tensor(request, "v", request->v, &in.v, &in.sv, problem) && check_inputs(request, &in, problem) &&
+                read_scores(request, &in, problem) && keep_step(request, &in, problem) &&
+                build_cache(request, &in, problem) && compute(request, &in, result, problem);
     npy_free(&in.q);
     npy_free(&in.k);
     npy_free(&in.v);
     run_scores_free(&in.scores);
+    run_cache_free(&in.cache);
     return done;
 }

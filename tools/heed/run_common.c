@@ -31,6 +31,24 @@ bool run_allocate(npy_array *array, int ndim, const int64_t *shape, const char *
     return true;
 }
 
+void run_keep_last(npy_array *array, int axis, int64_t count)
+{
+    int64_t outer = 1;
+    int64_t inner = 1;
+    for (int d = 0; d < array->ndim; d++) {
+        outer *= d < axis ? array->shape[d] : 1;
+        inner *= d > axis ? array->shape[d] : 1;
+    }
+    int64_t has = array->shape[axis];
+    size_t size = array->doubles ? sizeof(double) : sizeof(float);
+    char *values = array->doubles ? (char *)array->doubles : (char *)array->data;
+    for (int64_t i = 0; i < outer; i++) {
+        memmove(values + (size_t)(i * count * inner) * size, values + (size_t)((i * has + has - count) * inner) * size,
+            (size_t)(count * inner) * size);
+    }
+    array->shape[axis] = count;
+}
+
 void run_shape(const npy_array *array, char text[SHAPE_SIZE])
 {
     int used = snprintf(text, SHAPE_SIZE, "[");

@@ -31,6 +31,10 @@ enum {
     OPT_ROPE_DIM,
     OPT_ROPE_SCALING,
     OPT_ROPE_OFFSET,
+    OPT_KV_TYPE,
+    OPT_PAGE_SIZE,
+    OPT_DECODE_STEP,
+    OPT_BF16_NPY,
     OPT_ISA,
     OPT_THREADS,
     OPT_EXP,
@@ -70,6 +74,10 @@ static const option_spec specs[] = {
     [OPT_ROPE_DIM] = { "rope-dim", 0, OPTION_VALUE },
     [OPT_ROPE_SCALING] = { "rope-scaling", 0, OPTION_VALUE },
     [OPT_ROPE_OFFSET] = { "rope-offset", 0, OPTION_VALUE },
+    [OPT_KV_TYPE] = { "kv-type", 0, OPTION_VALUE },
+    [OPT_PAGE_SIZE] = { "page-size", 0, OPTION_VALUE },
+    [OPT_DECODE_STEP] = { "decode-step", 0, OPTION_OPTIONAL },
+    [OPT_BF16_NPY] = { "bf16-npy", 0, OPTION_FLAG },
     [OPT_ISA] = { "isa", 0, OPTION_VALUE },
     [OPT_THREADS] = { "threads", 0, OPTION_VALUE },
     [OPT_EXP] = { "exp", 0, OPTION_VALUE },
@@ -129,6 +137,38 @@ static bool parse_causal(const char *text, run_request *request, char *message, 
         return true;
     }
     return complain(message, size, "--causal: '%.64s' is not bottom-right, top-left or a whole number", text);
+}
+
+static bool parse_cache(const char *const *values, run_request *request, char *message, size_t size)
+{
+    static const choice types[] = { { "f32", HEED_TYPE_F32 }, { "f16", HEED_TYPE_F16 }, { "bf16", HEED_TYPE_BF16 },
+        { "i8", HEED_TYPE_I8 }, { NULL, 0 } };
+    static const choice sizes[] = { { "16", 16 }, { "32", 32 }, { "64", 64 }, { "128", 128 }, { NULL, 0 } };
+    int type = HEED_TYPE_F32;
+    int page = 0;
+    if (!parse_choice("kv-type", values[OPT_KV_TYPE], types, &type, message, size) ||
+        !parse_choice("page-size", values[OPT_PAGE_SIZE], sizes, &page, message, size)) {
+        return false;
+    }
+    request->kv_type = (heed_type)type;
+    request->page_size = page;
+    const char *step = values[OPT_DECODE_STEP];
+    if (!step) {
+        return true;
+    }
+    request->decode_step = 1;
+    if (*step && !parse_integer("decode-step", step, 1, INT32_MAX, &request->decode_step, message, size)) {
+        return false;
+    }
+    if (values[OPT_LENGTHS_Q]) {
+        return complain(
+            message, size, "--lengths-q: does not go with --decode-step, which says how many queries there are");
+    }
+    if (values[OPT_CAUSAL] && request->causal != HEED_CAUSAL_BOTTOM_RIGHT) {
+        return complain(message, size, "--causal: with --decode-step it is bottom-right");
+    }
+    request->causal = HEED_CAUSAL_BOTTOM_RIGHT;
+    return true;
 }
 
 /* "LEFT,RIGHT". */
@@ -210,7 +250,7 @@ static bool parse_numbers(const char *const *values, run_request *request, char 
 static bool check_ways(const char *const *values, char *message, size_t size)
 {
     static const int ready[] = { OPT_Q, OPT_K, OPT_V, OPT_LAYOUT, OPT_LENGTHS_Q, OPT_BIAS, OPT_MASK, OPT_ALIBI,
-        OPT_SINKS };
+        OPT_SINKS, OPT_KV_TYPE, OPT_PAGE_SIZE, OPT_DECODE_STEP, OPT_BF16_NPY };
     static const int model[] = { OPT_X, OPT_WEIGHTS, OPT_HEADS, OPT_KV_HEADS, OPT_LAYER, OPT_NAMES, OPT_ROPE,
         OPT_ROPE_BASE, OPT_ROPE_DIM, OPT_ROPE_SCALING, OPT_ROPE_OFFSET };
     bool layer = values[OPT_X] || values[OPT_WEIGHTS];
@@ -253,6 +293,7 @@ static void take_texts(const char *const *values, run_request *request)
     request->expect = values[OPT_EXPECT];
     request->expect_attention = values[OPT_EXPECT_ATTENTION];
     request->wants_weights = request->attention || request->expect_attention;
+    request->bf16_npy = values[OPT_BF16_NPY] != NULL;
     request->quiet = values[OPT_QUIET] != NULL;
 }
 
@@ -273,6 +314,7 @@ bool run_parse(int argc, char **argv, run_request *request, int *exit_code)
     if (!check_ways(parsed.values, message, sizeof message) ||
         !parse_modes(parsed.values, request, message, sizeof message) ||
         !parse_numbers(parsed.values, request, message, sizeof message) ||
+        !parse_cache(parsed.values, request, message, sizeof message) ||
         !parse_tolerance(parsed.values, request, message, sizeof message) ||
         !parse_rope(parsed.values, request, message, sizeof message)) {
         *exit_code = fail("run", NULL, "%s", message);
