@@ -7,6 +7,7 @@
 #include "check.h"
 
 #include <math.h>
+#include <string.h>
 
 static const float zero[64];
 static heed_error error;
@@ -54,6 +55,25 @@ static void group_query(void)
     check_means(group_query_attention(1, 4, 2, 2, 8, 1, 3, zero, zero, v, lengths, sinks, y, &error), y, sunk, 8);
 }
 
+/* 2 tokens behind 4 of the first sequence and 1 of the second, one kv head; values are exact in f16. */
+static void present(void)
+{
+    const float keys[] = { 5, 6, 7, 8 }, values[] = { 4, 5, 1, 2 };
+    const int32_t past[] = { 4, 1 }, lengths[] = { 6, 3 };
+    float k[2 * 8] = { 0 }, v[2 * 8] = { 0, 1, 2, 3, NAN, NAN, NAN, NAN, 0, NAN, NAN, NAN, NAN, NAN, NAN, NAN };
+    uint16_t half_k[2 * 8] = { 0 }, half_v[2 * 8] = { 0 };
+    const double want[] = { 2, 2.5, 0.5, 1 };
+    float y[4];
+    heed_status status = append_to_present(2, 1, 2, 8, 1, keys, values, past, HEED_TYPE_F32, k, v, &error);
+    CHECK(status == HEED_OK, "%s", error.message);
+    CHECK(k[4] == 5 && k[5] == 6 && k[9] == 7 && k[10] == 8 && k[3] == 0 && k[6] == 0 && k[11] == 0, "keys");
+    memset(k, 0, sizeof k);
+    check_means(group_query_attention(2, 1, 1, 2, 8, 1, -1, zero, k, v, lengths, NULL, y, &error), y, want, 4);
+    status = append_to_present(2, 1, 2, 8, 1, keys, values, past, HEED_TYPE_F16, half_k, half_v, &error);
+    CHECK(status == HEED_OK, "%s", error.message);
+    CHECK(half_v[4] == 0x4400 && half_v[5] == 0x4500 && half_v[9] == 0x3C00 && half_v[10] == 0x4000, "f16 values");
+}
+
 /* Two heads, 2 queries, 3 keys of which 2 count; the bias makes the second key of head 1 three times as heavy. */
 static void multi_head(void)
 {
@@ -79,7 +99,7 @@ static void rotary(void)
 int main(int argc, char **argv)
 {
     static const check_test tests[] = { { "attention_24", external_cache }, { "attention_23", without_cache },
-        { "group_query_attention", group_query }, { "multi_head_attention", multi_head },
-        { "rotary_embedding", rotary } };
+        { "group_query_attention", group_query }, { "append_to_present", present },
+        { "multi_head_attention", multi_head }, { "rotary_embedding", rotary } };
     return check_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }
