@@ -112,6 +112,11 @@ bool check_that(bool ok, const char *file, int line, const char *format, ...)
     return false;
 }
 
+long check_failures(void)
+{
+    return atomic_load(&failed);
+}
+
 void check_case(const char *format, ...)
 {
     va_list list;

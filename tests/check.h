@@ -30,6 +30,9 @@ int check_main(int argc, char **argv, const check_test *tests, size_t count);
 bool check_that(bool ok, const char *file, int line, const char *format, ...) CHECK_PRINTF(4, 5);
 #define CHECK(ok, ...) check_that((ok), __FILE__, __LINE__, __VA_ARGS__)
 
+/* Checks that failed so far. */
+long check_failures(void);
+
 /* Describes the case at hand for this thread's failures; "" ends it. */
 void check_case(const char *format, ...) CHECK_PRINTF(1, 2);
 

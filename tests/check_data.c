@@ -132,6 +132,57 @@ void *check_malloc(size_t bytes)
     return memory;
 }
 
+/* Pages that cannot be touched before mprotect says so.  Fuzzers, which take and free memory all the time, have malloc in their
+ * place, and AddressSanitizer in that of the pages around. */
+#if defined(CHECK_MALLOC)
+static size_t page_size(void)
+{
+    return 0;
+}
+
+static void *map_pages(size_t bytes)
+{
+    return check_malloc(bytes);
+}
+
+static void unmap_pages(void *map, size_t bytes)
+{
+    (void)bytes;
+    free(map);
+}
+
+static int protect(void *pages, size_t bytes, int how)
+{
+    (void)pages;
+    (void)bytes;
+    (void)how;
+    return 0;
+}
+#else
+static size_t page_size(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static void *map_pages(size_t bytes)
+{
+    void *map = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (map == MAP_FAILED)
+        check_fatal("no memory");
+    return map;
+}
+
+static void unmap_pages(void *map, size_t bytes)
+{
+    munmap(map, bytes);
+}
+
+static int protect(void *pages, size_t bytes, int how)
+{
+    return mprotect(pages, bytes, how);
+}
+#endif
+
 float *check_floats(size_t count)
 {
     return memset(check_malloc(count * sizeof(float)), 0, count * sizeof(float));
@@ -140,15 +191,12 @@ float *check_floats(size_t count)
 static block *guarded(size_t bytes, check_side side)
 {
     block *b = check_malloc(sizeof *b);
-    b->page = (size_t)sysconf(_SC_PAGESIZE);
+    b->page = page_size();
     b->bytes = bytes;
-    size_t middle = (bytes + b->page - 1) / b->page * b->page;
+    size_t middle = b->page ? (bytes + b->page - 1) / b->page * b->page : bytes;
     b->map_bytes = middle + 2 * b->page;
-    void *map = mmap(NULL, b->map_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (map == MAP_FAILED)
-        check_fatal("no memory");
-    b->map = map;
-    if (middle && mprotect(b->map + b->page, middle, PROT_READ | PROT_WRITE))
+    b->map = map_pages(b->map_bytes);
+    if (middle && protect(b->map + b->page, middle, PROT_READ | PROT_WRITE))
         check_fatal("no memory");
     size_t slack = middle - bytes;
     b->data = b->map + b->page + (side == CHECK_GUARD_BEHIND ? slack : 0);
@@ -168,7 +216,7 @@ static void *read_only(const void *values, size_t bytes, check_side side)
     block *b = guarded(bytes, side);
     if (bytes) {
         memcpy(b->data, values, bytes);
-        mprotect(b->map + b->page, b->map_bytes - 2 * b->page, PROT_READ);
+        protect(b->map + b->page, b->map_bytes - 2 * b->page, PROT_READ);
     }
     return b->data;
 }
@@ -215,7 +263,7 @@ void check_free_all(void)
         block *b = blocks;
         blocks = b->next;
         intact = slack_intact(b) && intact;
-        munmap(b->map, b->map_bytes);
+        unmap_pages(b->map, b->map_bytes);
         free(b);
     }
     CHECK(intact, "a write outside the given memory hit a canary");

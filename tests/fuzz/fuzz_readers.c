@@ -1,9 +1,6 @@
 /* The libFuzzer entry of the file readers: any bytes must be refused or read, without touching what is not theirs.
  * May know: the readers.
- * Must not know: how they work inside.
- *
- * clang -g -O1 -fsanitize=fuzzer,address,undefined -D_XOPEN_SOURCE=700 -Itools/heed tests/fuzz/fuzz_readers.c
- *   tools/heed/{npy,npy_header,safetensors,safetensors_header,json,names,element,source,memory,message,progress}.c */
+ * Must not know: how they work inside. */
 #include "json.h"
 #include "names.h"
 #include "npy.h"

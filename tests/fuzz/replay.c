@@ -1,5 +1,5 @@
 /* A main for a libFuzzer entry where there is no fuzzer: replays every file of the folders given, then changes each at
- * random, the same way each time.
+ * random, the same way each time.   replay [-variants=N] FOLDER...
  * May know: POSIX folders.
  * Must not know: what is fuzzed. */
 #include <dirent.h>
@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FILE_MAX = 1 << 16, VARIANTS = 2000 };
+enum { FILE_MAX = 1 << 16 };
+
+static long variants = 2000; /* changed copies of each file */
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
@@ -39,7 +41,7 @@ static void feed_variants(const uint8_t *original, size_t size, uint64_t *state)
         free(bytes);
         return;
     }
-    for (int variant = 0; variant < VARIANTS; variant++) {
+    for (long variant = 0; variant < variants; variant++) {
         memcpy(bytes, original, size);
         size_t now = size;
         for (uint32_t changes = 1 + next_random(state) % 4; changes > 0; changes--) {
@@ -85,13 +87,17 @@ static int replay_folder(const char *path, uint64_t *state)
 int main(int argc, char **argv)
 {
     uint64_t state = 1;
-    for (int i = 1; i < argc; i++) {
+    int first = 1;
+    if (argc > 1 && strncmp(argv[1], "-variants=", 10) == 0) {
+        variants = strtol(argv[first++] + 10, NULL, 10);
+    }
+    for (int i = first; i < argc; i++) {
         int files = replay_folder(argv[i], &state);
-        printf("%s: %d files, %d variants of each\n", argv[i], files, VARIANTS);
+        printf("%s: %d files, %ld variants of each\n", argv[i], files, variants);
         if (files == 0) {
             fprintf(stderr, "%s: no files\n", argv[i]);
             return 1;
         }
     }
-    return argc > 1 ? 0 : 1;
+    return argc > first ? 0 : 1;
 }

@@ -15,6 +15,9 @@ enum { EXIT_OK = 0, EXIT_CHECK_FAILED = 1, EXIT_BAD_INPUT = 2 };
 /* A size for the `char *message, size_t size` of the functions below and of the readers. */
 enum { MESSAGE_SIZE = 320 };
 
+/* The whole program: argv[0] is its name, argv[1] the command.  Returns the exit code (program.c). */
+int program(int argc, char **argv);
+
 /* argv[0] is the command's own name, argv[argc] is NULL.  They return an exit code. */
 int command_info(int argc, char **argv);
 int command_run(int argc, char **argv);
