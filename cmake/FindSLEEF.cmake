@@ -1,10 +1,12 @@
 # Finds SLEEF, by its own CMake package where there is one, else by pkg-config (Debian ships no CMake package), and offers it
-# as SLEEF::sleef.  heed calls the deterministic functions (Sleef_finz_*), present since SLEEF 3.5.
+# as SLEEF::sleef; SLEEF_LINK_FLAGS is the same for a linker's command line.  heed calls the deterministic functions
+# (Sleef_finz_*), present since SLEEF 3.5.
 find_package(sleef CONFIG QUIET)
 if(TARGET sleef::sleef)
   set(SLEEF_LIBRARY sleef::sleef)
   set(SLEEF_VERSION "${sleef_VERSION}")
   set(SLEEF_PROVIDER "CMake package")
+  set(SLEEF_LINK_FLAGS -lsleef)
 else()
   find_package(PkgConfig QUIET)
   if(PkgConfig_FOUND)
@@ -14,6 +16,7 @@ else()
     set(SLEEF_LIBRARY PkgConfig::SLEEF_PC)
     set(SLEEF_VERSION "${SLEEF_PC_VERSION}")
     set(SLEEF_PROVIDER "pkg-config")
+    set(SLEEF_LINK_FLAGS ${SLEEF_PC_LDFLAGS})
   endif()
 endif()
 
