@@ -6,9 +6,12 @@
 #include <errno.h>
 #include <fenv.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif
@@ -248,6 +251,53 @@ static void flush_to_zero(void)
 }
 #endif
 
+/* Bytes that arrive on a descriptor during run_all, errors included. */
+static long long printed_on(int descriptor)
+{
+    FILE *file = tmpfile();
+    const int saved = dup(descriptor);
+    if (!file || saved < 0)
+        check_fatal("no temporary file");
+    float *memory = misaligned();
+    heed_options options = check_options(HEED_ISA_AUTO, HEED_EXP_DEFAULT, 0);
+    fflush(NULL);
+    dup2(fileno(file), descriptor);
+    run_all(&options, memory);
+    fflush(NULL);
+    struct stat status = { 0 };
+    fstat(descriptor, &status);
+    dup2(saved, descriptor);
+    close(saved);
+    fclose(file);
+    return (long long)status.st_size;
+}
+
+static void silence(void)
+{
+    const long long out = printed_on(STDOUT_FILENO), err = printed_on(STDERR_FILENO);
+    CHECK(out == 0 && err == 0, "%lld bytes on stdout, %lld on stderr", out, err);
+}
+
+/* No call installs a handler or blocks a signal. */
+static void signals(void)
+{
+    enum { MOST = 32 };
+    struct sigaction before[MOST], after;
+    sigset_t blocked, still_blocked;
+    for (int i = 1; i < MOST; i++)
+        sigaction(i, NULL, &before[i]);
+    pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+    heed_options options = check_options(HEED_ISA_AUTO, HEED_EXP_DEFAULT, 0);
+    run_all(&options, misaligned());
+    for (int i = 1; i < MOST; i++)
+        CHECK(sigaction(i, NULL, &after) == 0 && after.sa_handler == before[i].sa_handler &&
+                  after.sa_flags == before[i].sa_flags,
+            "the handler of signal %d changed", i);
+    pthread_sigmask(SIG_SETMASK, NULL, &still_blocked);
+    for (int i = 1; i < MOST; i++)
+        CHECK(sigismember(&blocked, i) == sigismember(&still_blocked, i), "signal %d: blocked or not", i);
+}
+
 int main(int argc, char **argv)
 {
     static const check_test tests[] = {
@@ -258,6 +308,8 @@ int main(int argc, char **argv)
         { "texts", texts },
         { "alignment", alignment },
         { "process_state", process_state },
+        { "silence", silence },
+        { "signals", signals },
 #if defined(__x86_64__)
         { "flush_to_zero", flush_to_zero },
 #endif

@@ -227,6 +227,15 @@ static int next_words(const uint8_t *bytes, size_t size, char words[WORDS_MOST][
 
 /* ---- The call ---- */
 
+/* The one refusal that comes after the outputs are written: an expected file of another shape (heed.1). */
+static bool expects(int argc, char **argv)
+{
+    bool found = false;
+    for (int i = 1; i < argc; i++)
+        found = found || strncmp(argv[i], "--expect", 8) == 0;
+    return found;
+}
+
 /* "heed COMMAND: note: text".  No file is called note (next_word). */
 static bool is_note(const char *line)
 {
@@ -283,7 +292,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     require(code >= EXIT_OK && code <= EXIT_BAD_INPUT);
     check_errors(p, code);
     const int left = remove_outputs();
-    require(left == 0 || code != EXIT_BAD_INPUT);
+    require(left == 0 || code != EXIT_BAD_INPUT || expects(argc, argv));
     require(fchdir(p->back) == 0);
     return 0;
 }
