@@ -8,7 +8,9 @@
 #include "heed/heed.h"
 
 /* Writes the message, if wanted, and returns status. */
-#if defined(__GNUC__)
+#if defined(__MINGW32__) /* in ISO C its printf functions are C99's, which it does not say of "printf" */
+__attribute__((format(gnu_printf, 3, 4)))
+#elif defined(__GNUC__)
 __attribute__((format(printf, 3, 4)))
 #endif
 heed_status
