@@ -188,10 +188,10 @@ static heed_status map_layer(const heed_layer *l, int64_t batch, int64_t seq_len
 {
     const heed_layer_desc *d = &l->desc;
     size_t rows;
+    memset(map, 0, sizeof *map);
     if (batch < 0 || seq_len < 0)
         return heed_fail(error, HEED_ERROR_INVALID, "%s is %lld, must be at least 0", batch < 0 ? "batch" : "seq_len",
             (long long)(batch < 0 ? batch : seq_len));
-    memset(map, 0, sizeof *map);
     if (batch == 0 || seq_len == 0)
         return HEED_OK;
     const int64_t wide = widths_of(d).all > d->model_dim ? widths_of(d).all : d->model_dim;

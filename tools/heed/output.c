@@ -89,7 +89,7 @@ static FILE *create_beside(output_file *output)
     output->temporary = malloc(size);
     int file = -1;
     errno = output->temporary ? EEXIST : ENOMEM;
-    for (int n = 0; file < 0 && errno == EEXIST && n < TRIES; n++) {
+    for (int n = 0; output->temporary && file < 0 && errno == EEXIST && n < TRIES; n++) {
         snprintf(output->temporary, size, "%s.%lld-%d.part", output->path, (long long)getpid(), n);
         pending_add(output->temporary);
         file = open(output->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
