@@ -6,7 +6,9 @@
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #if defined(__x86_64__) || defined(__i386__)
 #include <xmmintrin.h>
 #endif
@@ -92,6 +94,53 @@ static void call(void *library, uint64_t before)
     expect_thread(before, "the control word of a thread after a call");
 }
 
+static long resident_kib(void)
+{
+    long pages = 0, ignored = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (file) {
+        if (fscanf(file, "%ld %ld", &ignored, &pages) != 2)
+            pages = 0;
+        fclose(file);
+    }
+    return pages * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+/* Loads, calls and unloads.  The call is large enough for several threads, which must not run on in code that is gone. */
+static int load_once(const char *path)
+{
+    enum { ROWS = 512, COLS = 1024 };
+    static float values[ROWS * COLS];
+    int (*softmax)(int64_t, int64_t, const float *, int64_t, float *, int64_t, const int32_t *, const void *, void *);
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    int good = library && find(library, "heed_softmax", &softmax) &&
+               softmax(ROWS, COLS, values, COLS, values, COLS, NULL, NULL, NULL) == 0;
+    return library && dlclose(library) == 0 && good;
+}
+
+/* A host that loads a plugin again and again. */
+static void load_often(const char *path)
+{
+    enum { ROUNDS = 1000, QUICK = 20 };
+    const char *quick = getenv("HEED_TEST_QUICK");
+    const int rounds = quick && *quick && *quick != '0' ? QUICK : ROUNDS;
+    int good = 1;
+    long before = 0;
+    for (int n = 0; n < rounds && good; n++) {
+        if (n == rounds / 10)
+            before = resident_kib();
+        good = load_once(path);
+    }
+    const long after = resident_kib();
+    printf("%d times loaded and unloaded: %ld KiB after %d, %ld KiB at the end\n", rounds, before, rounds / 10, after);
+    expect(good, "loading, calling, unloading");
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    puts("a sanitizer keeps what was freed: growth is not judged");
+#else
+    expect(before > 0 && after - before < 1024, "memory does not grow");
+#endif
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -109,6 +158,8 @@ int main(int argc, char **argv)
     expect(keeps_subnormals(), "subnormal numbers after loading");
     expect_thread(before, "the control word of a thread after loading");
     call(library, before);
+    dlclose(library);
+    load_often(argv[1]);
     expect(float_control() == before && keeps_subnormals(), "the control word at the end");
     printf("%d failed\n", failures);
     return failures != 0;
