@@ -205,6 +205,31 @@ static void alignment(void)
     }
 }
 
+/* The stride of a dimension of size 1 is ignored, so nothing may be computed from it, an address to prefetch included (found by
+ * fuzz_attention; UndefinedBehaviorSanitizer sees it). */
+static void ignored_strides(void)
+{
+    heed_isa list[CHECK_MAX_BACKENDS];
+    size_t count = check_backends(list);
+    const float value[3] = { 1.5f, -2.0f, 3.25f };
+    const heed_strides strides = { INT64_MAX / 3, INT64_MAX / 4, INT64_MAX / 5 };
+    heed_attention a = HEED_ATTENTION_INIT;
+    a.batch = a.num_heads = a.num_kv_heads = a.seq_len_q = a.seq_len_kv = 1;
+    a.head_dim = 3;
+    a.layout = HEED_LAYOUT_STRIDED;
+    a.strides_q = a.strides_k = a.strides_v = a.strides_out = strides;
+    for (size_t i = 0; i < count; i++) {
+        heed_options options = check_options(list[i], HEED_EXP_DEFAULT, 1);
+        heed_tensors t = HEED_TENSORS_INIT;
+        t.q = t.k = numbers;
+        t.v = check_input(value, 3, CHECK_GUARD_BEHIND);
+        t.out = check_output(3, CHECK_GUARD_BEHIND);
+        CHECK(heed_attend(&a, &t, &options, NULL) == HEED_OK, "heed_attend");
+        check_same(t.out, value, 3, "one key's value");
+        check_free_all();
+    }
+}
+
 static unsigned control_word(void)
 {
 #if defined(__x86_64__)
@@ -307,6 +332,7 @@ int main(int argc, char **argv)
         { "backends", backends },
         { "texts", texts },
         { "alignment", alignment },
+        { "ignored_strides", ignored_strides },
         { "process_state", process_state },
         { "silence", silence },
         { "signals", signals },

@@ -86,13 +86,13 @@ class Installation:
             for name, wanted in (("omp", self.openmp), ("sleef", self.sleef)):
                 require((name in needed) <= wanted, "%s needs %s: %s" % (path, name, needed))
 
-    def link(self, source, kind, output, folder):
+    def link(self, source, kind, output, folder, *options):
         flags = self.flags("--cflags", "--libs", *(["--static"] if kind == "static" else []))
         if kind == "static":  # where both kinds are there, the linker would take the shared one
             at = flags.index("-lheed")
             flags[at:at + 1] = ["-Wl,-Bstatic", "-lheed", "-Wl,-Bdynamic"]
         path = os.path.join(folder, output)
-        run([*self.arguments.compiler, "-std=c99", "-Wall", "-Wextra", "-Werror", source, *flags, "-lm", "-o", path])
+        run([*self.arguments.compiler, "-std=c99", "-Wall", "-Wextra", "-Werror", *options, source, *flags, "-lm", "-o", path])
         return path
 
     def check_pkg_config(self, folder):
@@ -100,6 +100,8 @@ class Installation:
             self.check_program(self.link(os.path.join(HERE, "use.c"), kind, "use-" + kind, folder), kind)
             names = os.path.join(HERE, "..", "platform", "host_names.c")
             run([self.link(names, kind, "names-" + kind, folder)], env=dict(os.environ, LD_LIBRARY_PATH=self.libdir))
+            # A plugin: nothing may be left for its host to bring.
+            self.link(os.path.join(HERE, "use.c"), kind, "plugin-%s.so" % kind, folder, "-shared", "-fPIC", "-Wl,-z,defs")
 
     def check_cmake(self, folder, language, kind):
         suffix = {"C": "c", "CXX": "cc"}[language]
