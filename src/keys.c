@@ -27,6 +27,12 @@ size_t heed_block_keys(const heed_sequence *s, int64_t block)
     return left < HEED_BLOCK_KV ? (size_t)left : HEED_BLOCK_KV;
 }
 
+/* Elements between rows; the stride of a single row may be anything and must not be computed with. */
+static ptrdiff_t row_distance(const heed_strides *strides, size_t n)
+{
+    return n > 1 ? (ptrdiff_t)strides->seq : 0;
+}
+
 static int64_t page_of(const heed_run_state *r, const heed_sequence *s, int64_t key)
 {
     const heed_attention *a = &r->plan->attention;
@@ -76,7 +82,7 @@ void heed_pack_keys(
     if (!page) {
         const uintptr_t ahead = (uintptr_t)strides->seq * size * (uintptr_t)keys_ahead(size);
         b->pack_k(a->type_k, panels, tensor_row(s, r->tensors->k, strides, size, kv_head, first),
-            (ptrdiff_t)strides->seq, n, d, ahead);
+            row_distance(strides, n), n, d, ahead);
         return;
     }
     for (size_t j = 0; j < n;) {
@@ -100,7 +106,7 @@ int heed_pack_values(
     if (!page) {
         const uintptr_t ahead = (uintptr_t)strides->seq * size * (uintptr_t)keys_ahead(size);
         return b->pack_v(a->type_v, panels, ld, tensor_row(s, r->tensors->v, strides, size, kv_head, first),
-            (ptrdiff_t)strides->seq, n, dv, ahead);
+            row_distance(strides, n), n, dv, ahead);
     }
     int finite = 1;
     for (size_t j = 0; j < n;) {
@@ -119,7 +125,7 @@ static void row_scores(const heed_run_state *r, const char *from, heed_few *t, f
 {
     const heed_attention *a = &r->plan->attention;
     const heed_backend *b = r->plan->backend;
-    const ptrdiff_t ld = (ptrdiff_t)a->strides_k.seq;
+    const ptrdiff_t ld = row_distance(&a->strides_k, t->n);
     const size_t size = heed_type_size(a->type_k), n = t->n, width = heed_round_up(t->d, HEED_LANES);
     const uintptr_t ahead = (uintptr_t)ld * size * (uintptr_t)keys_ahead(size);
     t->from = from;
@@ -186,7 +192,7 @@ void heed_few_values(const heed_run_state *r, const heed_sequence *s, int64_t kv
         } else {
             t.n = n;
             t.from = tensor_row(s, r->tensors->v, strides, size, kv_head, key);
-            t.ld = (ptrdiff_t)strides->seq;
+            t.ld = row_distance(strides, n);
             t.ahead = (uintptr_t)strides->seq * size * (uintptr_t)keys_ahead(size);
         }
         r->plan->backend->pv_few(a->type_v, &t);
