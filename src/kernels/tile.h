@@ -174,6 +174,29 @@ NOINLINE void HEED_FN(tile_gemm)(size_t m, const tile_args *t)
     tile_rows(m, TILE_GEMM, t);
 }
 
+/* Several whole tiles below one another, without a call and a choice of height for each. */
+INLINE void tile_column(size_t tiles, const int kind, const tile_args *first)
+{
+    tile_args t = *first;
+    for (; tiles; tiles--) {
+        tile(TILE_M, 1, kind, &t);
+        t.c += TILE_M * t.ldc;
+        t.a += TILE_M * t.lda;
+        t.keep += kind == TILE_PV ? TILE_M : 0;
+        t.add += kind == TILE_PV ? TILE_M : 0;
+    }
+}
+
+NOINLINE void HEED_FN(tile_qk_column)(size_t tiles, const tile_args *t)
+{
+    tile_column(tiles, TILE_QK, t);
+}
+
+NOINLINE void HEED_FN(tile_pv_column)(size_t tiles, const tile_args *t)
+{
+    tile_column(tiles, TILE_PV, t);
+}
+
 INLINE size_t tile_height(size_t m, size_t i)
 {
     return m - i < TILE_M ? m - i : TILE_M;
@@ -215,9 +238,14 @@ static void HEED_FN(qk_tile)(float *s, size_t lds, const float *q, size_t ldq, c
         t.b = panels + j * d;
         HEED_FN(tile_qk_few)(m, &t);
     }
+    const size_t whole = uniform ? m / TILE_M : 0;
     for (; j < (size_t)all.hi; j += NR) {
         t.b = panels + j * d;
-        for (size_t i = 0; i < m; i += TILE_M) {
+        t.c = s + j;
+        t.a = q;
+        if (whole)
+            HEED_FN(tile_qk_column)(whole, &t);
+        for (size_t i = whole * TILE_M; i < m; i += TILE_M) {
             const size_t height = tile_height(m, i);
             if (!uniform) {
                 const heed_range seen = tile_union(rows + i, height);
@@ -270,7 +298,19 @@ static void HEED_FN(pv_tile)(float *o, size_t ldo, const float *p, size_t ldp, c
     const int uniform = tile_uniform(rows, m);
     for (size_t c = 0; c < d;) {
         const int is_few = few > NR && c + few < d + NR;
-        for (size_t i = 0; i < m; i += TILE_M) {
+        const size_t whole = uniform && v_is_finite && keep && all.hi ? m / TILE_M : 0;
+        if (whole) {
+            const tile_args t = { .c = o + c,
+                .ldc = ldo,
+                .a = p + all.lo,
+                .lda = ldp,
+                .b = panels + c * ld + (size_t)all.lo * NR,
+                .k = (size_t)(all.hi - all.lo),
+                .keep = keep,
+                .add = add };
+            HEED_FN(tile_pv_column)(whole, &t);
+        }
+        for (size_t i = whole * TILE_M; i < m; i += TILE_M) {
             const size_t height = tile_height(m, i);
             const heed_range seen = uniform ? all : tile_union(rows + i, height);
             if (seen.hi == 0)
