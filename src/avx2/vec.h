@@ -25,6 +25,7 @@ enum {
     VEC_REGISTERS = 16,
     TILE_M = 6,
     TILE_V = 2,
+    VEC_COLUMNS = 4,
     VEC_REQUIRES = HEED_CPU_AVX2 | HEED_CPU_FMA | HEED_CPU_F16C,
     VEC_SLEEF_REQUIRES = VEC_REQUIRES
 };
@@ -153,6 +154,23 @@ INLINE void vf_transpose(vf r[VEC_LANES])
         r[i] = _mm256_permute2f128_ps(u[i], u[i + 4], 0x20);
         r[i + 4] = _mm256_permute2f128_ps(u[i], u[i + 4], 0x31);
     }
+}
+/* Four columns: eight 8 x 8 would leave no register for sums.  Keys 4 to 7 come into the upper halves from memory, so that two
+ * shuffles are left for each vector. */
+INLINE void vf_load_columns(vf r[VEC_COLUMNS], const float *p, ptrdiff_t ld)
+{
+    vf rows[4];
+    UNROLL
+    for (int i = 0; i < 4; i++) {
+        const vf low = _mm256_castps128_ps256(_mm_loadu_ps(p + i * ld));
+        rows[i] = _mm256_insertf128_ps(low, _mm_loadu_ps(p + (i + 4) * ld), 1);
+    }
+    const vf low01 = _mm256_unpacklo_ps(rows[0], rows[1]), low23 = _mm256_unpacklo_ps(rows[2], rows[3]);
+    const vf high01 = _mm256_unpackhi_ps(rows[0], rows[1]), high23 = _mm256_unpackhi_ps(rows[2], rows[3]);
+    r[0] = _mm256_shuffle_ps(low01, low23, 0x44);
+    r[1] = _mm256_shuffle_ps(low01, low23, 0xee);
+    r[2] = _mm256_shuffle_ps(high01, high23, 0x44);
+    r[3] = _mm256_shuffle_ps(high01, high23, 0xee);
 }
 
 #ifdef HEED_WITH_SLEEF

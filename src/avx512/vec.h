@@ -25,6 +25,7 @@ enum {
     VEC_REGISTERS = 32,
     TILE_M = 12,
     TILE_V = 2,
+    VEC_COLUMNS = 8,
     VEC_REQUIRES = HEED_CPU_AVX512F | HEED_CPU_AVX512DQ | HEED_CPU_AVX512BW | HEED_CPU_AVX512VL | HEED_CPU_AVX2 |
                    HEED_CPU_FMA | HEED_CPU_F16C,
     VEC_SLEEF_REQUIRES = VEC_REQUIRES
@@ -159,6 +160,34 @@ INLINE void vf_transpose(vf r[VEC_LANES])
         r[i + 4] = _mm512_shuffle_f32x4(low0, low1, 0xdd);
         r[i + 8] = _mm512_shuffle_f32x4(high0, high1, 0x88);
         r[i + 12] = _mm512_shuffle_f32x4(high0, high1, 0xdd);
+    }
+}
+/* Eight columns: 16 x 16 would leave too few registers for sums.  Keys 4 to 7 and 12 to 15 come into the upper halves from memory,
+ * so that three shuffles are left for each vector. */
+INLINE void vf_load_columns(vf r[VEC_COLUMNS], const float *p, ptrdiff_t ld)
+{
+    vf part[8]; /* column c, then c + 4, of keys 0 to 7, respectively 8 to 15 */
+    UNROLL
+    for (int half = 0; half < 2; half++) {
+        const float *from = p + 8 * half * ld;
+        vf rows[4];
+        UNROLL
+        for (int i = 0; i < 4; i++) {
+            const __m512d low = _mm512_castpd256_pd512(_mm256_castps_pd(_mm256_loadu_ps(from + i * ld)));
+            rows[i] = _mm512_castpd_ps(
+                _mm512_insertf64x4(low, _mm256_castps_pd(_mm256_loadu_ps(from + (i + 4) * ld)), 1));
+        }
+        const vf low01 = _mm512_unpacklo_ps(rows[0], rows[1]), low23 = _mm512_unpacklo_ps(rows[2], rows[3]);
+        const vf high01 = _mm512_unpackhi_ps(rows[0], rows[1]), high23 = _mm512_unpackhi_ps(rows[2], rows[3]);
+        part[4 * half] = _mm512_shuffle_ps(low01, low23, 0x44);
+        part[4 * half + 1] = _mm512_shuffle_ps(low01, low23, 0xee);
+        part[4 * half + 2] = _mm512_shuffle_ps(high01, high23, 0x44);
+        part[4 * half + 3] = _mm512_shuffle_ps(high01, high23, 0xee);
+    }
+    UNROLL
+    for (int c = 0; c < 4; c++) {
+        r[c] = _mm512_shuffle_f32x4(part[c], part[c + 4], 0x88);
+        r[c + 4] = _mm512_shuffle_f32x4(part[c], part[c + 4], 0xdd);
     }
 }
 

@@ -32,6 +32,16 @@ INLINE size_t opaque(size_t x)
     return x;
 }
 
+/* The same address, unknown to the compiler: what was read from it is read again, where the compiler would keep it in registers
+ * that are not there, that is on the stack. */
+INLINE const float *fresh(const float *p)
+{
+#if defined(__GNUC__)
+    __asm__("" : "+r"(p));
+#endif
+    return p;
+}
+
 /* qk_tile -> qk_tile_avx2: profiles and backtraces say which backend ran. */
 #define HEED_PASTE2(name, isa) name##_##isa
 #define HEED_PASTE(name, isa) HEED_PASTE2(name, isa)

@@ -8,76 +8,53 @@
 
 enum {
     /* Sums kept at once: what a square of keys leaves of the registers, and no more than hide the latency of a multiply-add. */
-    FEW_ROOM = VEC_REGISTERS - VEC_LANES - 3,
-    FEW_SUMS = FEW_ROOM < 4    ? 4
-               : FEW_ROOM < 16 ? FEW_ROOM
-                               : 16,
+    FEW_ROOM = VEC_REGISTERS - VEC_COLUMNS - 3,
+    FEW_SUMS = FEW_ROOM < 4   ? 4
+               : FEW_ROOM < 8 ? FEW_ROOM
+                              : 8,
     FEW_UNIT = HEED_LANES / VEC_LANES, /* vectors of a unit of 16 transposed keys */
     FEW_WIDE = VEC_REGISTERS >= 32 ? 16 : 8,
     /* Sums of the smallest piece of transposed keys, one unit: with fewer than 4 lanes more than fit registers. */
     FEW_MOST = (int)HEED_FEW * (int)FEW_UNIT < 16 ? 16 : (int)HEED_FEW * (int)FEW_UNIT
 };
 
-/* A square that lies only partly within the keys: the rest is 0. */
-NOINLINE void HEED_FN(few_copy_square)(float *to, const float *from, ptrdiff_t ld, size_t rows, size_t cols)
+/* What makes no whole square: the last keys, or the last dimensions.  Continues the sums that t->to holds for `rows` keys from j on,
+ * over the dimensions from p on, and scales them. */
+NOINLINE void HEED_FN(few_rest)(const heed_few *t, size_t j, size_t rows, size_t p)
 {
-    for (size_t i = 0; i < VEC_LANES; i++)
-        vf_store(to + i * VEC_LANES,
-            i < rows ? pack_load_n(HEED_TYPE_F32, (const char *)(from + (ptrdiff_t)i * ld), cols) : vf_zero());
-}
-
-/* r[c] holds dimension c of VEC_LANES keys. */
-INLINE void few_load_square(vf r[VEC_LANES], const float *k, ptrdiff_t ld, size_t rows, size_t cols)
-{
-    float copy[VEC_LANES * VEC_LANES];
-    if (rows < VEC_LANES || cols < VEC_LANES) {
-        HEED_FN(few_copy_square)(copy, k, ld, rows, cols);
-        k = copy;
-        ld = VEC_LANES;
+    float square[VEC_LANES * VEC_LANES], *to = t->to + j;
+    vf r[VEC_LANES];
+    for (; p < t->d; p += VEC_LANES) {
+        const float *k = (const float *)t->from + (ptrdiff_t)j * t->ld + p;
+        const size_t cols = pack_left(t->d, p);
+        for (int i = 0; i < VEC_LANES; i++)
+            r[i] = (size_t)i < rows ? pack_load_n(HEED_TYPE_F32, (const char *)(k + i * t->ld), cols) : vf_zero();
+        vf_transpose(r);
+        for (int i = 0; i < VEC_LANES; i++)
+            vf_store(square + i * VEC_LANES, r[i]);
+        for (size_t row = 0; row < t->m; row++) {
+            vf sum = vf_load(to + row * t->ld_to);
+            for (size_t i = 0; i < cols; i++)
+                sum = vf_fma(vf_set1(t->rows[row * t->ld_rows + p + i]), vf_load(square + i * VEC_LANES), sum);
+            vf_store(to + row * t->ld_to, sum);
+        }
     }
-    UNROLL
-    for (int i = 0; i < VEC_LANES; i++)
-        r[i] = vf_load(k + i * ld);
-    vf_transpose(r);
+    for (size_t row = 0; row < t->m; row++)
+        vf_store(to + row * t->ld_to, vf_mul(vf_set1(t->scale), vf_load(to + row * t->ld_to)));
 }
 
-/* The last dimensions, fewer than a square has. */
-INLINE void few_tail(
-    const int m, vf *acc, const int step, const vf r[VEC_LANES], const float *q, size_t ldq, size_t cols)
+/* The same for m rows and `groups` vectors of keys, over one square of dimensions; m and groups are constants at each call.  One row's
+ * elements fit registers and serve all groups; those of more are read anew for each. */
+INLINE void few_square(const int m, const int groups, vf *acc, const heed_few *t, const float *k, const float *q)
 {
-    float square[VEC_LANES * VEC_LANES];
-    UNROLL
-    for (int i = 0; i < VEC_LANES; i++)
-        vf_store(square + i * VEC_LANES, r[i]);
-    for (size_t i = 0; i < cols; i++) {
-        UNROLL
-        for (int row = 0; row < m; row++)
-            acc[row * step] =
-                vf_fma(vf_set1(q[(size_t)row * ldq + i]), vf_load(square + i * VEC_LANES), acc[row * step]);
-    }
-}
-
-/* m rows' sums for `groups` vectors of keys, over one square of dimensions from p on; m and groups are constants at each call. */
-INLINE void few_square(const int m, const int groups, vf *acc, const heed_few *t, const float *k, size_t rows, size_t p)
-{
-    const size_t cols = pack_left(t->d, p), line = p * sizeof(float) % PACK_LINE;
-    const float *q = t->rows + p;
     UNROLL
     for (int g = 0; g < groups; g++) {
-        vf r[VEC_LANES];
+        vf r[VEC_COLUMNS];
         const float *from = k + g * VEC_LANES * t->ld;
-        const size_t left = pack_left(rows, (size_t)g * VEC_LANES);
-        if (left == 0)
-            continue;
-        for (size_t i = 0; line == 0 && i < left; i++)
-            pack_prefetch((const char *)(from + (ptrdiff_t)i * t->ld), 1, t->ahead);
-        few_load_square(r, from, t->ld, left, cols);
-        if (cols < VEC_LANES) {
-            few_tail(m, acc + g, groups, r, q, t->ld_rows, cols);
-            continue;
-        }
+        q = m * VEC_COLUMNS <= 4 ? q : fresh(q);
+        vf_load_columns(r, from, t->ld);
         UNROLL
-        for (int i = 0; i < VEC_LANES; i++) {
+        for (int i = 0; i < VEC_COLUMNS; i++) {
             UNROLL
             for (int row = 0; row < m; row++)
                 acc[row * groups + g] = vf_fma(vf_set1(q[(size_t)row * t->ld_rows + i]), r[i], acc[row * groups + g]);
@@ -85,27 +62,39 @@ INLINE void few_square(const int m, const int groups, vf *acc, const heed_few *t
     }
 }
 
-INLINE void few_rows(const int m, const int groups, const heed_few *t)
+/* A line of each of these keys. */
+INLINE void few_prefetch(const heed_few *t, const float *k, const int keys)
 {
-    const size_t step = (size_t)groups * VEC_LANES;
-    const float *k = t->from;
-    for (size_t j = 0; j < t->n; j += step, k += (ptrdiff_t)step * t->ld) {
+    UNROLL
+    for (int i = 0; i < keys; i++)
+        pack_prefetch_line((const char *)(k + i * t->ld), t->ahead);
+}
+
+/* Keys from j on as long as there are `groups` vectors of them; returns the first that is left. */
+INLINE size_t few_keys(const int m, const int groups, const heed_few *t, size_t j)
+{
+    const int step = groups * VEC_LANES;
+    const size_t whole = t->d / VEC_COLUMNS * VEC_COLUMNS;
+    for (; j + (size_t)step <= t->n; j += (size_t)step) {
+        const float *k = (const float *)t->from + (ptrdiff_t)j * t->ld;
+        const vf scale = vf_set1(whole == t->d ? t->scale : 1.0f);
         vf acc[16];
         UNROLL
         for (int i = 0; i < m * groups; i++)
             acc[i] = vf_zero();
-        for (size_t p = 0; p < t->d; p += VEC_LANES)
-            few_square(m, groups, acc, t, k + p, t->n - j, p);
-        UNROLL
-        for (int row = 0; row < m; row++) {
-            UNROLL
-            for (int g = 0; g < groups; g++) {
-                if (j + (size_t)g * VEC_LANES < t->n)
-                    vf_store(t->to + (size_t)row * t->ld_to + j + (size_t)g * VEC_LANES,
-                        vf_mul(vf_set1(t->scale), acc[row * groups + g]));
-            }
+        for (size_t p = 0; p < whole; p += VEC_COLUMNS) {
+            if (t->ahead && p * sizeof(float) % PACK_LINE == 0)
+                few_prefetch(t, k + p, step);
+            few_square(m, groups, acc, t, k + p, t->rows + p);
         }
+        UNROLL
+        for (int i = 0; i < m * groups; i++)
+            vf_store(
+                t->to + (size_t)(i / groups) * t->ld_to + j + (size_t)(i % groups) * VEC_LANES, vf_mul(scale, acc[i]));
+        for (int g = 0; whole < t->d && g < groups; g++)
+            HEED_FN(few_rest)(t, j + (size_t)g * VEC_LANES, VEC_LANES, whole);
     }
+    return j;
 }
 
 /* Groups of keys that the registers hold for m rows. */
@@ -114,14 +103,28 @@ INLINE int few_groups(const int m)
     return m * 4 <= FEW_SUMS ? 4 : m * 2 <= FEW_SUMS ? 2 : 1;
 }
 
+INLINE void few_rows(const int m, const heed_few *t)
+{
+    size_t j = 0;
+    if (few_groups(m) >= 4)
+        j = few_keys(m, 4, t, j);
+    if (few_groups(m) >= 2)
+        j = few_keys(m, 2, t, j);
+    for (j = few_keys(m, 1, t, j); j < t->n; j += VEC_LANES) {
+        for (int row = 0; row < m; row++)
+            vf_store(t->to + (size_t)row * t->ld_to + j, vf_zero());
+        HEED_FN(few_rest)(t, j, pack_left(t->n, j), 0);
+    }
+}
+
 /* C's template: instances for the numbers of rows. */
 static void HEED_FN(qk_few)(const heed_few *t)
 {
     switch (t->m) {
-    case 1: few_rows(1, few_groups(1), t); break;
-    case 2: few_rows(2, few_groups(2), t); break;
-    case 3: few_rows(3, few_groups(3), t); break;
-    default: few_rows(4, few_groups(4), t); break;
+    case 1: few_rows(1, t); break;
+    case 2: few_rows(2, t); break;
+    case 3: few_rows(3, t); break;
+    default: few_rows(4, t); break;
     }
 }
 
@@ -226,25 +229,52 @@ static void HEED_FN(qk_few_t)(heed_type type, const heed_few *t)
 
 /* ---- Values ---- */
 
-/* `vecs` vectors of columns from c on, over all keys; a single one may be cut short.  Each pass asks for the lines it will want
- * itself: all lines of a row at once would fill the queue of outstanding ones and stop the work. */
-INLINE void few_columns(const heed_type type, const int m, const int vecs, const heed_few *t, size_t c, size_t cols)
+/* The last columns, fewer than a vector has. */
+INLINE void few_last_columns(const heed_type type, const heed_few *t, size_t c)
 {
-    const size_t size = pack_size(type), first_line = (c * size + PACK_LINE - 1) / PACK_LINE * PACK_LINE;
-    const size_t end = (c + (size_t)vecs * VEC_LANES) * size, lines = end > first_line ? end - first_line : 0;
+    const ptrdiff_t row_bytes = t->ld * (ptrdiff_t)pack_size(type);
+    const char *row = (const char *)t->from + c * pack_size(type);
+    vf acc[HEED_FEW];
+    for (size_t i = 0; i < t->m; i++)
+        acc[i] = vf_load(t->to + i * t->ld_to + c);
+    for (size_t j = 0; j < t->n; j++, row += row_bytes) {
+        const vf x = pack_load_n(type, row, t->d - c);
+        for (size_t i = 0; i < t->m; i++)
+            acc[i] = vf_fma(vf_set1(t->rows[i * t->ld_rows + j]), x, acc[i]);
+    }
+    for (size_t i = 0; i < t->m; i++)
+        vf_store(t->to + i * t->ld_to + c, acc[i]);
+}
+
+NOINLINE void HEED_FN(few_last)(heed_type type, const heed_few *t, size_t c)
+{
+    switch (type) {
+    case HEED_TYPE_F16: few_last_columns(HEED_TYPE_F16, t, c); break;
+    case HEED_TYPE_BF16: few_last_columns(HEED_TYPE_BF16, t, c); break;
+    case HEED_TYPE_I8: few_last_columns(HEED_TYPE_I8, t, c); break;
+    default: few_last_columns(HEED_TYPE_F32, t, c); break;
+    }
+}
+
+/* `vecs` vectors of columns from c on, over all keys.  Each pass asks for the lines it will want itself: all lines of a row at once
+ * would fill the queue of outstanding ones and stop the work. */
+INLINE void few_columns(const heed_type type, const int m, const int vecs, const heed_few *t, size_t c)
+{
+    const size_t size = pack_size(type);
     const ptrdiff_t row_bytes = t->ld * (ptrdiff_t)size;
-    const char *row = t->from;
+    const char *row = (const char *)t->from + c * size;
     const float *weights = t->rows;
     vf acc[16];
     UNROLL
     for (int i = 0; i < m * vecs; i++)
         acc[i] = vf_load(t->to + (size_t)(i / vecs) * t->ld_to + c + (size_t)(i % vecs) * VEC_LANES);
-    for (size_t j = 0; j < t->n; j++, row += row_bytes, weights++) {
-        pack_prefetch(row + first_line, lines, t->ahead);
+    for (size_t j = t->n; j; j--, row += row_bytes, weights++) {
+        UNROLL
+        for (int b = 0; b < vecs * VEC_LANES * (int)size; b += PACK_LINE)
+            pack_prefetch_line(row + b, t->ahead);
         UNROLL
         for (int g = 0; g < vecs; g++) {
-            const char *from = row + (c + (size_t)g * VEC_LANES) * size;
-            const vf x = vecs > 1 ? pack_load(type, from) : pack_load_n(type, from, cols);
+            const vf x = pack_load(type, row + (size_t)g * VEC_LANES * size);
             UNROLL
             for (int i = 0; i < m; i++)
                 acc[i * vecs + g] = vf_fma(vf_set1(weights[(size_t)i * t->ld_rows]), x, acc[i * vecs + g]);
@@ -260,9 +290,11 @@ INLINE void few_values_m(const heed_type type, const int m, const heed_few *t)
     const int vecs = FEW_WIDE / m < 8 ? FEW_WIDE / m : 8;
     size_t c = 0;
     for (; vecs > 1 && c + (size_t)vecs * VEC_LANES <= t->d; c += (size_t)vecs * VEC_LANES)
-        few_columns(type, m, vecs, t, c, VEC_LANES);
-    for (; c < t->d; c += VEC_LANES)
-        few_columns(type, m, 1, t, c, pack_left(t->d, c));
+        few_columns(type, m, vecs, t, c);
+    for (; c + VEC_LANES <= t->d; c += VEC_LANES)
+        few_columns(type, m, 1, t, c);
+    if (c < t->d)
+        HEED_FN(few_last)(type, t, c);
 }
 
 INLINE void few_values(const heed_type type, const heed_few *t)

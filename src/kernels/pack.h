@@ -40,10 +40,15 @@ INLINE vf pack_load_n(const heed_type type, const char *p, size_t n)
 
 /* Asks for what lies `ahead` bytes behind a row's piece: decode streams a cache once, and works on what it has packed between
  * one strip and the next.  Prefetching is no access, but the address must not be made by pointer arithmetic. */
+INLINE void pack_prefetch_line(const char *p, uintptr_t ahead)
+{
+    __builtin_prefetch((const void *)((uintptr_t)p + ahead), 0, 2);
+}
+
 INLINE void pack_prefetch(const char *row, size_t bytes, uintptr_t ahead)
 {
     for (size_t i = 0; ahead && i < bytes; i += PACK_LINE)
-        __builtin_prefetch((const void *)((uintptr_t)row + i + ahead), 0, 2);
+        pack_prefetch_line(row + i, ahead);
 }
 
 INLINE size_t pack_left(size_t n, size_t done)

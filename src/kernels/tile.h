@@ -67,6 +67,39 @@ INLINE void tile_finish(const int kind, const tile_args *t, int i, int j, vf acc
         vf_store_n(c, acc, tile_lanes(t->n, j));
 }
 
+/* One step of k for m rows and one panel. */
+INLINE void tile_step(const int m, vf *acc, const float *a, const size_t *row, const float *b)
+{
+    vf bv[TILE_V];
+    UNROLL
+    for (int j = 0; j < TILE_V; j++)
+        bv[j] = vf_load(b + j * VEC_LANES);
+    UNROLL
+    for (int i = 0; i < m; i++) {
+        const vf av = vf_load1(a + row[i]);
+        UNROLL
+        for (int j = 0; j < TILE_V; j++)
+            acc[i * TILE_V + j] = vf_fma(av, bv[j], acc[i * TILE_V + j]);
+    }
+}
+
+/* The same for one or two rows and several panels: there are not registers enough for all vectors of b. */
+INLINE void tile_wide_step(
+    const int m, const int wide, vf *acc, const float *a, const size_t *row, const float *b, size_t panel)
+{
+    vf av[2];
+    UNROLL
+    for (int i = 0; i < m; i++)
+        av[i] = vf_load1(a + row[i]);
+    UNROLL
+    for (int j = 0; j < wide; j++) {
+        const vf bv = vf_load(b + (size_t)(j / TILE_V) * panel + j % TILE_V * VEC_LANES);
+        UNROLL
+        for (int i = 0; i < m; i++)
+            acc[i * wide + j] = vf_fma(av[i], bv, acc[i * wide + j]);
+    }
+}
+
 /* m, panels and kind are constants at each call: the loops unroll and acc lives in registers. */
 INLINE void tile(const int m, const int panels, const int kind, const tile_args *t)
 {
@@ -85,17 +118,10 @@ INLINE void tile(const int m, const int panels, const int kind, const tile_args 
     for (int i = 1; i < m; i++)
         row[i] = opaque((size_t)i * t->lda);
     for (size_t p = t->k; p; p--, a++, b += NR) {
-        vf bv[TILE_M * TILE_V];
-        UNROLL
-        for (int j = 0; j < wide; j++)
-            bv[j] = vf_load(b + (size_t)(j / TILE_V) * panel + j % TILE_V * VEC_LANES);
-        UNROLL
-        for (int i = 0; i < m; i++) {
-            const vf av = vf_load1(a + row[i]);
-            UNROLL
-            for (int j = 0; j < wide; j++)
-                acc[i * wide + j] = vf_fma(av, bv[j], acc[i * wide + j]);
-        }
+        if (panels > 1)
+            tile_wide_step(m, wide, acc, a, row, b, panel);
+        else
+            tile_step(m, acc, a, row, b);
     }
     UNROLL
     for (int i = 0; i < m; i++) {

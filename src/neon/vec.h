@@ -26,6 +26,7 @@ enum {
     VEC_REGISTERS = 32,
     TILE_M = 5,
     TILE_V = 4,
+    VEC_COLUMNS = 4,
     VEC_REQUIRES = HEED_CPU_NEON,
     VEC_SLEEF_REQUIRES = VEC_REQUIRES
 };
@@ -146,6 +147,13 @@ INLINE void vf_transpose(vf r[VEC_LANES])
     r[1] = vreinterpretq_f32_f64(vtrn1q_f64(b, d));
     r[2] = vreinterpretq_f32_f64(vtrn2q_f64(a, c));
     r[3] = vreinterpretq_f32_f64(vtrn2q_f64(b, d));
+}
+INLINE void vf_load_columns(vf r[VEC_COLUMNS], const float *p, ptrdiff_t ld)
+{
+    UNROLL
+    for (int i = 0; i < VEC_LANES; i++)
+        r[i] = vf_load(p + i * ld);
+    vf_transpose(r);
 }
 
 #ifdef HEED_WITH_SLEEF

@@ -20,6 +20,7 @@ enum {
     VEC_REGISTERS = 16,
     TILE_M = 4,
     TILE_V = 2,
+    VEC_COLUMNS = 1,
     VEC_REQUIRES = 0,
 #if defined(__x86_64__) || defined(__i386__)
     /* SLEEF's purecfma functions contain FMA instructions. */
@@ -127,6 +128,11 @@ INLINE float vf_reduce_max(vf a)
 INLINE void vf_transpose(vf r[VEC_LANES])
 {
     (void)r;
+}
+INLINE void vf_load_columns(vf r[VEC_COLUMNS], const float *p, ptrdiff_t ld)
+{
+    (void)ld;
+    r[0] = *p;
 }
 
 #ifdef HEED_WITH_SLEEF

@@ -154,17 +154,17 @@ static void narrow_type(narrow type)
     const size_t bytes = LANES * (type == I8 ? 1 : 2);
     void *const sides[] = { check_alloc(bytes, CHECK_GUARD_BEHIND), check_alloc(bytes, CHECK_GUARD_BEFORE) };
     for (uint32_t first = 0; first < patterns; first++) {
-        uint16_t wide[LANES];
-        uint8_t narrow[LANES];
+        uint16_t halves[LANES];
+        uint8_t few[LANES];
         lanes want;
         for (uint32_t i = 0; i < LANES; i++) {
             const uint32_t pattern = (first + 4099 * i) % patterns; /* neighbours unlike each other */
-            wide[i] = (uint16_t)pattern;
-            narrow[i] = (uint8_t)pattern;
+            halves[i] = (uint16_t)pattern;
+            few[i] = (uint8_t)pattern;
             want.at[i] = narrow_value(type, pattern);
         }
         void *to = sides[first % 2];
-        memcpy(to, type == I8 ? (const void *)narrow : (const void *)wide, bytes);
+        memcpy(to, type == I8 ? (const void *)few : (const void *)halves, bytes);
         const lanes got = unpack(narrow_load(type, to));
         same(&got, &want, narrow_names[type]);
     }
@@ -362,6 +362,33 @@ static void transposed(void)
     }
 }
 
+/* Rows in both directions, the last of which ends before a page that cannot be read. */
+static void columns(void)
+{
+    check_rng rng = check_rng_named("columns");
+    for (size_t gap = 0; gap < 9; gap++) {
+        const size_t ld = VEC_COLUMNS + gap, size = (LANES - 1) * ld + VEC_COLUMNS;
+        float *x = check_floats(size);
+        for (size_t i = 0; i < size; i++)
+            x[i] = any_value(&rng);
+        const float *first = check_input(x, size, CHECK_GUARD_BEHIND);
+        for (int backwards = 0; backwards < 2; backwards++) {
+            vf r[VEC_COLUMNS];
+            vf_load_columns(
+                r, backwards ? first + (LANES - 1) * ld : first, backwards ? -(ptrdiff_t)ld : (ptrdiff_t)ld);
+            for (size_t c = 0; c < VEC_COLUMNS; c++) {
+                lanes want;
+                for (size_t i = 0; i < LANES; i++)
+                    want.at[i] = x[(backwards ? LANES - 1 - i : i) * ld + c];
+                const lanes got = unpack(r[c]);
+                same(&got, &want, "vf_load_columns");
+            }
+        }
+        check_free_all();
+        free(x);
+    }
+}
+
 /* ---- SLEEF ---- */
 
 #ifdef HEED_WITH_SLEEF
@@ -392,11 +419,12 @@ static const check_test tests[] = {
     { "hiding", hiding },
     { "reductions", reductions },
     { "transposed", transposed },
+    { "columns", columns },
 #ifdef HEED_WITH_SLEEF
     { "sleef", sleef },
 #endif
 };
-enum { COUNT = sizeof tests / sizeof tests[0], WITHOUT_SLEEF = 10 };
+enum { COUNT = sizeof tests / sizeof tests[0], WITHOUT_SLEEF = 11 };
 
 const vec_suite vec_under_test = { TEXT(HEED_ISA_SUFFIX), VEC_REQUIRES, VEC_SLEEF_REQUIRES, tests, COUNT,
     COUNT - WITHOUT_SLEEF };

@@ -22,6 +22,7 @@ enum {
     VEC_LANES = STANDIN_LANES,
     TILE_M = STANDIN_ROWS,
     TILE_V = STANDIN_VECTORS,
+    VEC_COLUMNS = VEC_LANES < 4 ? VEC_LANES : 4,
     VEC_REGISTERS = TILE_M * TILE_V + TILE_V + 1, /* an array never spills */
     VEC_REQUIRES = 0,
 #if defined(__x86_64__) || defined(__i386__)
@@ -177,6 +178,12 @@ INLINE void vf_transpose(vf r[VEC_LANES])
             r[i].lane[j] = r[j].lane[i];
             r[j].lane[i] = x;
         }
+}
+INLINE void vf_load_columns(vf r[VEC_COLUMNS], const float *p, ptrdiff_t ld)
+{
+    for (int c = 0; c < VEC_COLUMNS; c++)
+        for (int i = 0; i < VEC_LANES; i++)
+            r[c].lane[i] = p[i * ld + c];
 }
 
 #ifdef HEED_WITH_SLEEF

@@ -27,6 +27,7 @@ enum {
     VEC_REGISTERS = 32,
     TILE_M = 5,
     TILE_V = 4,
+    VEC_COLUMNS = 8,
     VEC_REQUIRES = HEED_CPU_NEON | HEED_CPU_SVE,
     VEC_SLEEF_REQUIRES = VEC_REQUIRES
 };
@@ -143,6 +144,13 @@ INLINE void vf_transpose(vf r[VEC_LANES])
         for (int i = 0; i < 8; i++)
             r[i] = t[i];
     }
+}
+INLINE void vf_load_columns(vf r[VEC_COLUMNS], const float *p, ptrdiff_t ld)
+{
+    UNROLL
+    for (int i = 0; i < VEC_LANES; i++)
+        r[i] = vf_load(p + i * ld);
+    vf_transpose(r);
 }
 
 #ifdef HEED_WITH_SLEEF
