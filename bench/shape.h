@@ -39,6 +39,9 @@ typedef enum shape_field {
     SHAPE_COLS,
     SHAPE_WINDOW, /* keys a query sees at most, with causal; 0: all before it */
     SHAPE_MASK,   /* a shape_mask */
+    SHAPE_TYPE,   /* of keys and values: a heed_type */
+    SHAPE_PAGE,   /* 0: keys and values are tensors; else they lie in pages of shape_page_size() tokens */
+    SHAPE_RAGGED, /* 1: the batch's sequences have lengths of their own, shape_keys() */
     SHAPE_FIELDS
 } shape_field;
 
@@ -56,7 +59,13 @@ typedef struct bench_shape {
 
 const char *shape_kind_name(shape_kind kind);
 
-/* Query-key pairs that see each other under the shape's causal rule, of one head of one batch entry. */
+/* Tokens of a page: 16, 32, 64 or 128; 0 without pages. */
+int64_t shape_page_size(const bench_shape *shape);
+
+/* Keys of a sequence of the batch: seq_kv, or, ragged, (entry + 1) / batch of it, rounded up. */
+int64_t shape_keys(const bench_shape *shape, int64_t entry);
+
+/* Query-key pairs that see each other under the shape's causal rule, of one head, on average over the batch. */
 double shape_visible(const bench_shape *shape);
 
 #endif

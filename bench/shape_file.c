@@ -102,6 +102,20 @@ static int parse_value(word text, const field_rule *rule, int64_t *value)
     return text.length > 0 && *value >= rule->least;
 }
 
+/* "must be A, B or C" */
+static int fail_words(const reader *r, word at, const char *const *words)
+{
+    char text[SHAPE_MESSAGE_SIZE] = "";
+    size_t used = 0;
+    for (size_t i = 0; words[i]; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s",
+            i == 0         ? ""
+            : words[i + 1] ? ", "
+                           : " or ",
+            words[i]);
+    return fail(r, at, "must be %s", text);
+}
+
 static int parse_field(const reader *r, pattern *p, word w)
 {
     const word all = w;
@@ -121,7 +135,7 @@ static int parse_field(const reader *r, pattern *p, word w)
             return fail(r, name, "has more than %d values", MOST_VALUES);
         if (!parse_value(value, rule, &p->values[field][p->counts[field]++])) {
             if (rule->words)
-                return fail(r, name, "must be default, builtin or sleef");
+                return fail_words(r, name, rule->words);
             return fail(r, name, "must be a number in %lld .. %lld", (long long)rule->least, (long long)rule->most);
         }
         if (value.length == before)

@@ -7,6 +7,8 @@
 #include <string.h>
 
 static const char *const mask_words[] = { "none", "bias", "boolean", "alibi", "softcap", NULL };
+static const char *const type_words[] = { "f32", "f16", "bf16", "i8", NULL };
+static const char *const page_words[] = { "none", "16", "32", "64", "128", NULL };
 static const char *const exp_words[] = { "default", "builtin", "sleef", NULL };
 
 /* The limits keep every product of sizes far below 2^63: the largest tensor has 2^10 * 2^10 * 2^20 * 2^12 elements. */
@@ -31,14 +33,18 @@ const field_rule shape_field_rules[SHAPE_FIELDS] = {
     [SHAPE_COLS] = { "cols", 1, MOST_SEQ, NULL },
     [SHAPE_WINDOW] = { "window", 0, MOST_SEQ, NULL },
     [SHAPE_MASK] = { "mask", SHAPE_NO_MASK, SHAPE_SOFTCAP, mask_words },
+    [SHAPE_TYPE] = { "type", HEED_TYPE_F32, HEED_TYPE_I8, type_words },
+    [SHAPE_PAGE] = { "page", 0, 4, page_words },
+    [SHAPE_RAGGED] = { "ragged", 0, 1, NULL },
 };
 
 /* Fields of a kind, ending with SHAPE_FIELDS. */
-enum { MOST_FIELDS = 14 };
+enum { MOST_FIELDS = 17 };
 
 static const shape_field fields_of[SHAPE_KINDS][MOST_FIELDS] = {
     [SHAPE_ATTENTION] = { SHAPE_BATCH, SHAPE_HEADS, SHAPE_KV_HEADS, SHAPE_SEQ, SHAPE_SEQ_Q, SHAPE_SEQ_KV, SHAPE_DIM,
-        SHAPE_DIM_V, SHAPE_CAUSAL, SHAPE_EXP_KIND, SHAPE_STREAM, SHAPE_WINDOW, SHAPE_MASK, SHAPE_FIELDS },
+        SHAPE_DIM_V, SHAPE_CAUSAL, SHAPE_EXP_KIND, SHAPE_STREAM, SHAPE_WINDOW, SHAPE_MASK, SHAPE_TYPE, SHAPE_PAGE,
+        SHAPE_RAGGED, SHAPE_FIELDS },
     [SHAPE_LINEAR] = { SHAPE_ROWS, SHAPE_IN, SHAPE_OUT, SHAPE_STREAM, SHAPE_FIELDS },
     [SHAPE_LAYER] = { SHAPE_BATCH, SHAPE_SEQ, SHAPE_MODEL, SHAPE_HEADS, SHAPE_KV_HEADS, SHAPE_DIM, SHAPE_CAUSAL,
         SHAPE_FIELDS },
@@ -126,6 +132,10 @@ int shape_complete(bench_shape *shape, const char **reason)
     if (f[SHAPE_WINDOW] && !f[SHAPE_CAUSAL]) {
         *reason = "needs causal=1";
         return SHAPE_WINDOW;
+    }
+    if (f[SHAPE_RAGGED] && (f[SHAPE_SEQ_Q] != 1 || f[SHAPE_WINDOW] || f[SHAPE_MASK])) {
+        *reason = "needs seq_q=1 and neither window nor mask";
+        return SHAPE_RAGGED;
     }
     if ((shape->kind == SHAPE_PACK_K || shape->kind == SHAPE_PACK_V) && f[SHAPE_ROWS] > HEED_BLOCK_KV) {
         *reason = "is more than one block of keys";

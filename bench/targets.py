@@ -16,7 +16,25 @@ SHARES = (
     ("window of 1024 in L 8192, head_dim 128", 75, "fma_%", "attention", ["window_1024_of_8192"]),
     ("projection 512 x 4096 x 4096", 92, "fma_%", "linear", ["512x4096x4096"]),
     ("projection 1 x 4096 x 4096, of the read bandwidth", 90, "read_%", "linear", ["1x4096x4096"]),
+    ("decode, 8 heads over 8, 8192 and 32768 keys, f32, of the read bandwidth", 90, "read_%", "attention",
+     [f"decode_l{n}_h8_f32_none" for n in (8192, 32768)]),
+    ("the same, f16", 90, "read_%", "attention", [f"decode_l{n}_h8_f16_none" for n in (8192, 32768)]),
+    ("the same, int8", 85, "read_%", "attention", [f"decode_l{n}_h8_i8_none" for n in (8192, 32768)]),
 )
+TYPES = ("f32", "f16", "i8")
+# Title, most times the time, (shape, shape it is compared with) for each figure.
+RATIOS = (
+    ("decode, 8192 keys, 32 heads over 8 against 8 over 8, f32, f16, int8: times the time", 1.15,
+     [(f"decode_l8192_h32_{t}_none", f"decode_l8192_h8_{t}_none") for t in TYPES]),
+    ("the same, 32768 keys", 1.15, [(f"decode_l32768_h32_{t}_none", f"decode_l32768_h8_{t}_none") for t in TYPES]),
+    ("decode, 8192 keys, 8 over 8, pages of 16 against none, f32, f16, int8: times the time", 1.05,
+     [(f"decode_l8192_h8_{t}_16", f"decode_l8192_h8_{t}_none") for t in TYPES]),
+    ("the same, pages of 128", 1.05, [(f"decode_l8192_h8_{t}_128", f"decode_l8192_h8_{t}_none") for t in TYPES]),
+    ("prefill from f16 against f32, L 512, 2048: times the time", 1.05,
+     [(f"prefill_l{n}_f16", f"prefill_l{n}_f32") for n in (512, 2048)]),
+)
+DECODE_THREADS = [f"decode_l{n}_h8_{t}_none" for n in (8192, 32768) for t in TYPES]
+SHORT, SHORT_MICROSECONDS = [f"decode_short_h1_{t}" for t in TYPES], 3.0
 MASKS = (("bias", 1.10), ("boolean", 1.10), ("alibi", 1.10), ("softcap", 1.25))
 MASK_DIMS = (64, 128)
 TINY, TINY_MICROSECONDS, TINY_RATIO = "tiny_8", 3.0, 1.1
@@ -45,12 +63,27 @@ class Run:
         return ", ".join(mark(f"{v:.0f}", v >= least) if v is not None else "-" for v in values)
 
     def mask(self, mask, most):
+        return self.ratios(most, [[f"mask_{m}_2048_d{dim}" for m in (mask, "none")] for dim in MASK_DIMS])
+
+    def ratios(self, most, pairs):
         cells = []
-        for dim in MASK_DIMS:
-            one, none = [self.get("attention", f"mask_{m}_2048_d{dim}") for m in (mask, "none")]
-            ratio = one["median_s"] / none["median_s"] if one and none else None
+        for shapes in pairs:
+            one, other = [self.get("attention", shape) for shape in shapes]
+            ratio = one["median_s"] / other["median_s"] if one and other else None
             cells.append(mark(f"{ratio:.2f}", ratio <= most) if ratio else "-")
         return ", ".join(cells)
+
+    def decode_threads(self):
+        cells = []
+        for shape in DECODE_THREADS:
+            one, two = self.get("attention", shape), self.get("attention", shape, 2)
+            speedup = one["median_s"] / two["median_s"] if one and two else None
+            cells.append(mark(f"{speedup:.2f}", speedup >= TWO_THREADS) if speedup else "-")
+        return ", ".join(cells)
+
+    def short(self):
+        times = [1e6 * r["median_s"] if r else None for r in (self.get("attention", shape) for shape in SHORT)]
+        return ", ".join(mark(f"{t:.2g}", t < SHORT_MICROSECONDS) if t else "-" for t in times)
 
     def speedups(self):
         """(speedup, shape) of the sweep's shapes with two threads."""
@@ -111,6 +144,12 @@ def rows(results, backends, most_threads):
                     [run.mask(name, most) for run in runs])
     made.append([f"two threads, L >= {TWO_THREADS_FROM}: times as fast, the least of the sweep", f">= {TWO_THREADS}"] +
                 [run.two_threads() for run in runs])
+    for title, most, pairs in RATIOS:
+        made.append([title, f"<= {most:.2f}"] + [run.ratios(most, pairs) for run in runs])
+    made.append(["decode, 8 over 8, two threads, 8192 and 32768 keys of f32, f16, int8: times as fast",
+                 f">= {TWO_THREADS}"] + [run.decode_threads() for run in runs])
+    made.append(["decode, 128 keys, one head of 128, f32, f16, int8: microseconds", f"< {SHORT_MICROSECONDS:g}"] +
+                [run.short() for run in runs])
     made.append(["tiny (L 8): all threads over one; microseconds", f"<= {TINY_RATIO}; < {TINY_MICROSECONDS:g}"] +
                 [run.tiny() for run in runs])
     made.append([f"memory at L {MEMORY_LENGTH} beyond packed keys and values, MiB", f"< {MEMORY_MIB}"] +

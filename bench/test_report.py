@@ -14,7 +14,7 @@ sys.dont_write_bytecode = True
 import charts  # pylint: disable=wrong-import-position
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-NAMES = ("machine", "targets", "peers", "sweep", "causal", "models", "masks", "windows", "projections", "layers",
+NAMES = ("machine", "targets", "peers", "sweep", "causal", "models", "masks", "windows", "decode", "projections", "layers",
          "softmax", "kernels", "threads", "growth", "roofline")
 DOCUMENT = "before\n" + "".join(f"## {n}\n<!-- begin {n} -->\nold {n}\n<!-- end {n} -->\n" for n in NAMES) + "after\n"
 
@@ -52,6 +52,15 @@ def made_up():
         entry("attention/avx2/sweep_l512_d64/threads:2", median_s=0.25),
         entry("attention/avx2/sweep_l2048_d64", median_s=1.0),
         entry("attention/avx2/sweep_l2048_d64/threads:2", median_s=0.8),
+        entry("attention/avx2/decode_l8192_h8_f32_none", median_s=4e-3, **{"read_%": 91.0, "GB/s": 15.0}),
+        entry("attention/avx2/decode_l8192_h8_f32_none/threads:2", median_s=2e-3, **{"read_%": 91.0, "GB/s": 30.0}),
+        entry("attention/avx2/decode_l32768_h8_f16_none", median_s=4e-3, **{"read_%": 89.0, "GB/s": 15.0}),
+        entry("attention/avx2/decode_l8192_h32_f32_none", median_s=4.8e-3, **{"read_%": 76.0, "GB/s": 13.0}),
+        entry("attention/avx2/decode_l8192_h8_f32_16", median_s=4.16e-3, **{"read_%": 87.0, "GB/s": 14.0}),
+        entry("attention/avx2/decode_short_h1_f32", median_s=2.5e-6, **{"GFLOP/s": 1.0}),
+        entry("attention/avx2/decode_short_h1_i8", median_s=3.5e-6, **{"GFLOP/s": 1.0}),
+        entry("attention/avx2/prefill_l512_f32", median_s=1.0, **{"GFLOP/s": 1.0}),
+        entry("attention/avx2/prefill_l512_f16", median_s=1.04, **{"GFLOP/s": 1.0}),
         entry("attention/avx2/growth_l16384", median_s=1.0, workspace=9.0 * 2**20),
     ]
     for n in (128, 256):
@@ -128,6 +137,20 @@ class Report(unittest.TestCase):
                      "| memory at L 16384 beyond packed keys and values, MiB | < 64 | 1.00 |",
                      "| bias | 150 ms, 1.50 |  |", "| window_1024_of_8192 | 70.0 GFLOP/s, 75 % |"):
             self.assertIn(line, text)
+
+    def test_decode_targets(self):
+        self.run_report(made_up())
+        text = self.read("performance.md")
+        for line in ("8192 and 32768 keys, f32, of the read bandwidth | >= 90 % | 91, - |",
+                     "| the same, f16 | >= 90 % | -, **89** |", "| the same, int8 | >= 85 % | -, - |",
+                     "32 heads over 8 against 8 over 8, f32, f16, int8: times the time | <= 1.15 | **1.20**, -, - |",
+                     "pages of 16 against none, f32, f16, int8: times the time | <= 1.05 | 1.04, -, - |",
+                     "prefill from f16 against f32, L 512, 2048: times the time | <= 1.05 | 1.04, - |",
+                     "f32, f16, int8: times as fast | >= 1.9 | 2.00, -, -, -, -, - |",
+                     "one head of 128, f32, f16, int8: microseconds | < 3 | 2.5, -, **3.5** |",
+                     "| decode_l8192_h8_f32_16 | 14.0 GB/s, 87 % |  |"):
+            self.assertIn(line, text)
+        self.assertNotIn("decode_l", text.split("begin models")[1].split("end models")[0])
 
     def test_peers(self):
         result = self.run_report(made_up(), others=peers())

@@ -81,6 +81,28 @@ static void test_meaning(void)
     shape_list_free(&list);
 }
 
+static void test_cache_fields(void)
+{
+    static const char text[] =
+        "attention c_{type}_{page} heads=1 seq_q=1 seq_kv=100 dim=8 type=f32,f16,bf16,i8 page=none,16,32,64,128\n"
+        "attention ragged batch=3 heads=1 seq_q=1 seq_kv=100 dim=8 ragged=1 causal=1\n";
+    shape_list list;
+    char message[SHAPE_MESSAGE_SIZE];
+    check(parse(&list, text, message), message, "was refused");
+    check(list.count == 21, text, "gives 21 shapes");
+    check(find(&list, "c_i8_64")->field[SHAPE_TYPE] == HEED_TYPE_I8, "c_i8_64", "has another type");
+    check(find(&list, "c_bf16_none")->field[SHAPE_TYPE] == HEED_TYPE_BF16, "c_bf16_none", "has another type");
+    check(shape_page_size(find(&list, "c_f32_none")) == 0, "c_f32_none", "has pages");
+    check(shape_page_size(find(&list, "c_f16_16")) == 16, "c_f16_16", "has other pages");
+    check(shape_page_size(find(&list, "c_f16_128")) == 128, "c_f16_128", "has other pages");
+    check(shape_keys(find(&list, "c_f16_16"), 0) == 100, "c_f16_16", "has other keys");
+    const bench_shape *ragged = find(&list, "ragged");
+    check(shape_keys(ragged, 0) == 34 && shape_keys(ragged, 1) == 67 && shape_keys(ragged, 2) == 100, "ragged",
+        "has other lengths");
+    check(shape_visible(ragged) == 67.0, "ragged", "pairs are counted wrongly");
+    shape_list_free(&list);
+}
+
 static void test_visible(void)
 {
     for (int64_t q = 1; q < 9; q++)
@@ -134,6 +156,14 @@ static void test_refusals(void)
         { "attention a/b heads=1 seq=1 dim=1", "a name is of" },
         { "attention x heads=1 seq=1 dim=1 exp=fast", "must be default, builtin or sleef" },
         { "attention x heads=1 seq=1 dim=1 exp=1", "must be default, builtin or sleef" },
+        { "attention x heads=1 seq=1 dim=1 mask=all", "must be none, bias, boolean, alibi or softcap" },
+        { "attention x heads=1 seq=1 dim=1 type=f64", "must be f32, f16, bf16 or i8" },
+        { "attention x heads=1 seq=1 dim=1 type=", "must be f32" },
+        { "attention x heads=1 seq=1 dim=1 page=0", "must be none, 16, 32, 64 or 128" },
+        { "attention x heads=1 seq=1 dim=1 page=17", "must be none, 16" },
+        { "linear x rows=1 in=1 out=1 type=f16", "not a field of linear" },
+        { "attention x heads=1 seq=2 dim=1 ragged=1", "ragged: needs seq_q=1" },
+        { "attention x heads=1 seq_q=1 seq_kv=2 dim=1 ragged=1 mask=bias", "ragged: needs" },
         { "attention x heads=1 seq=1 dim=1 causal=2", "must be a number in 0 .. 1" },
         { "linear x rows=1 in=1", "out: is missing" },
         { "linear x rows=1 in=1 out=1\nlinear x rows=2 in=1 out=1", "shapes:2: x: is there twice" },
@@ -204,6 +234,7 @@ int main(int argc, char **argv)
     if (argc != 2)
         return 2;
     test_meaning();
+    test_cache_fields();
     test_visible();
     test_refusals();
     test_size_limits();

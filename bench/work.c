@@ -46,6 +46,16 @@ float *work_floats(bench_work *work, size_t count, float limit)
     return floats;
 }
 
+void *work_bytes(bench_work *work, size_t size)
+{
+    return add_block(work, size);
+}
+
+void work_drop(bench_work *work)
+{
+    free(work->blocks[--work->num_blocks]);
+}
+
 size_t work_copies(const work_options *options, double bytes)
 {
     const double most = MOST_COPIED_BYTES / bytes, wanted = 2.0 * (double)options->cache / bytes + 1.0;

@@ -50,6 +50,12 @@ bench_work *work_new(size_t size, const bench_shape *shape, const work_options *
 /* count floats in [-limit, limit], at 64 bytes, released with the work; NULL without memory. */
 float *work_floats(bench_work *work, size_t count, float limit);
 
+/* size bytes of any content at 64 bytes, released with the work, or before it by work_drop; NULL without memory. */
+void *work_bytes(bench_work *work, size_t size);
+
+/* Releases the block that was made last. */
+void work_drop(bench_work *work);
+
 /* How many copies of that many bytes, used in turn, never find themselves in a cache. */
 size_t work_copies(const work_options *options, double bytes);
 

@@ -1,15 +1,19 @@
-/* Attention made ready: a plan, its workspace, tensors in [batch][head][seq][dim] order.
+/* Attention made ready: a plan, its workspace, tensors in [batch][head][seq][dim] order or a cache of pages.
  * May know: shapes, heed's attention.  Must not know: backends, how it is measured. */
 #include "work.h"
 
+#include <stdint.h>
 #include <string.h>
 
 typedef struct attention_work {
     bench_work base; /* first */
     heed_plan *plan;
+    heed_attention problem;
     heed_tensors tensors;
-    float *k, *v; /* of all copies */
-    size_t size_k, size_v;
+    char *k, *v; /* of all copies */
+    float *scales_k, *scales_v;
+    size_t size_k, size_v; /* bytes of a copy */
+    size_t num_scales;
     size_t copies, next; /* of keys and values, used in turn */
     void *workspace;
 } attention_work;
@@ -19,6 +23,10 @@ static heed_status run_attention(bench_work *base, heed_error *error)
     attention_work *w = (attention_work *)base;
     w->tensors.k = w->k + w->next * w->size_k;
     w->tensors.v = w->v + w->next * w->size_v;
+    if (w->scales_k) {
+        w->tensors.scales_k = w->scales_k + w->next * w->num_scales;
+        w->tensors.scales_v = w->scales_v + w->next * w->num_scales;
+    }
     w->next = (w->next + 1) % w->copies;
     return heed_run(w->plan, &w->tensors, w->workspace, base->workspace, error);
 }
@@ -28,24 +36,110 @@ static void release_attention(bench_work *base)
     heed_plan_destroy(((attention_work *)base)->plan);
 }
 
+/* Pages in any order, as a cache that has been in use for a while has them; 0 if there is no memory. */
+static int fill_table(attention_work *w)
+{
+    const size_t pages = (size_t)w->problem.num_pages;
+    int32_t *table = pages ? work_bytes(&w->base, pages * sizeof *table) : NULL;
+    uint64_t bits = UINT64_C(88172645463325252);
+    for (size_t i = 0; table && i < pages; i++) {
+        bits = bits * UINT64_C(6364136223846793005) + 1;
+        const size_t other = (size_t)(bits >> 33) % (i + 1);
+        table[i] = table[other];
+        table[other] = (int32_t)i;
+    }
+    w->tensors.page_table = table;
+    return table || !pages;
+}
+
+/* Fills every copy as an engine would: by heed_kv_append, from f32.  0 if there is no memory. */
+static int append(attention_work *w, size_t tokens)
+{
+    const heed_attention *a = &w->problem;
+    heed_kv_cache cache = HEED_KV_CACHE_INIT;
+    cache.batch = a->batch;
+    cache.num_kv_heads = a->num_kv_heads;
+    cache.head_dim = a->head_dim;
+    cache.head_dim_v = a->head_dim_v;
+    cache.capacity = a->seq_len_kv;
+    cache.type_k = a->type_k;
+    cache.type_v = a->type_v;
+    cache.page_size = a->page_size;
+    cache.num_pages = a->num_pages;
+    cache.page_table = w->tensors.page_table;
+    heed_kv_tokens new = HEED_KV_TOKENS_INIT;
+    float *k = work_floats(&w->base, tokens * (size_t)a->head_dim, 2.0f);
+    float *v = k ? work_floats(&w->base, tokens * (size_t)a->head_dim_v, 1.0f) : NULL;
+    int ok = v != NULL;
+    new.seq_len = a->seq_len_kv;
+    new.k = k;
+    new.v = v;
+    for (size_t i = 0; ok && i < w->copies; i++) {
+        cache.k = w->k + i * w->size_k;
+        cache.v = w->v + i * w->size_v;
+        cache.scales_k = w->scales_k ? w->scales_k + i * w->num_scales : NULL;
+        cache.scales_v = w->scales_v ? w->scales_v + i * w->num_scales : NULL;
+        ok = heed_kv_append(&cache, &new, NULL) == HEED_OK;
+    }
+    if (v)
+        work_drop(&w->base);
+    if (k)
+        work_drop(&w->base);
+    return ok;
+}
+
+/* Keys and values in their type, in pages or not; 0 if there is no memory. */
+static int fill_cache(attention_work *w, const work_options *options)
+{
+    static const size_t sizes[] = { 4, 2, 2, 1 }; /* of a heed_type */
+    const heed_attention *a = &w->problem;
+    const size_t size = sizes[a->type_k], kv_heads = (size_t)a->num_kv_heads;
+    const size_t tokens = (size_t)a->batch * kv_heads * (size_t)a->seq_len_kv;
+    const size_t stored = a->page_size ? (size_t)(a->num_pages * a->page_size) * kv_heads : tokens;
+    const int has_scales = a->type_k == HEED_TYPE_I8;
+    w->size_k = stored * (size_t)a->head_dim * size;
+    w->size_v = stored * (size_t)a->head_dim_v * size;
+    w->num_scales = has_scales ? stored : 0;
+    w->copies = w->base.stream ? work_copies(options, (double)(w->size_k + w->size_v)) : 1;
+    if (a->type_k == HEED_TYPE_F32 && !a->page_size) {
+        w->k = (char *)work_floats(&w->base, w->copies * stored * (size_t)a->head_dim, 2.0f);
+        w->v = (char *)work_floats(&w->base, w->copies * stored * (size_t)a->head_dim_v, 1.0f);
+        return w->k && w->v;
+    }
+    w->k = work_bytes(&w->base, w->copies * w->size_k);
+    w->v = work_bytes(&w->base, w->copies * w->size_v);
+    w->scales_k = has_scales ? work_floats(&w->base, w->copies * stored, 0.0f) : NULL;
+    w->scales_v = has_scales ? work_floats(&w->base, w->copies * stored, 0.0f) : NULL;
+    return w->k && w->v && (!has_scales || (w->scales_k && w->scales_v)) && fill_table(w) && append(w, tokens);
+}
+
+/* Bytes of the keys and values that are there, scales too. */
+static double cache_bytes(const bench_shape *shape, const heed_attention *a)
+{
+    static const double sizes[] = { 4.0, 2.0, 2.0, 1.0 };
+    double keys = 0.0;
+    for (int64_t entry = 0; entry < a->batch; entry++)
+        keys += (double)shape_keys(shape, entry);
+    const double scales = a->type_k == HEED_TYPE_I8 ? 2.0 * sizeof(float) : 0.0;
+    return keys * (double)a->num_kv_heads * ((double)(a->head_dim + a->head_dim_v) * sizes[a->type_k] + scales);
+}
+
 static int fill_attention(attention_work *w, const bench_shape *shape, const work_options *options)
 {
-    const int64_t *f = shape->field;
-    const size_t batch = (size_t)f[SHAPE_BATCH], heads = (size_t)f[SHAPE_HEADS], kv_heads = (size_t)f[SHAPE_KV_HEADS];
-    const size_t rows = batch * heads * (size_t)f[SHAPE_SEQ_Q], keys = batch * kv_heads * (size_t)f[SHAPE_SEQ_KV];
-    const size_t dim = (size_t)f[SHAPE_DIM], dim_v = (size_t)f[SHAPE_DIM_V];
-    w->size_k = keys * dim;
-    w->size_v = keys * dim_v;
-    w->copies = w->base.stream ? work_copies(options, (double)(w->size_k + w->size_v) * sizeof(float)) : 1;
-    w->base.flops = 2.0 * (double)(batch * heads) * shape_visible(shape) * (double)(dim + dim_v);
-    w->base.bytes = (double)(rows * (dim + dim_v) + w->size_k + w->size_v) * sizeof(float);
-    w->tensors.q = work_floats(&w->base, rows * dim, 2.0f);
-    w->tensors.out = work_floats(&w->base, rows * dim_v, 0.0f);
-    w->k = work_floats(&w->base, w->copies * w->size_k, 2.0f);
-    w->v = work_floats(&w->base, w->copies * w->size_v, 1.0f);
+    const heed_attention *a = &w->problem;
+    const size_t rows = (size_t)(a->batch * a->num_heads * a->seq_len_q), width = (size_t)(a->head_dim + a->head_dim_v);
+    w->base.flops = 2.0 * (double)(a->batch * a->num_heads) * shape_visible(shape) * (double)width;
+    w->base.bytes = (double)(rows * width) * sizeof(float) + cache_bytes(shape, a);
+    w->tensors.q = work_floats(&w->base, rows * (size_t)a->head_dim, 2.0f);
+    w->tensors.out = work_floats(&w->base, rows * (size_t)a->head_dim_v, 0.0f);
     w->base.workspace = heed_plan_workspace_size(w->plan);
     w->workspace = work_floats(&w->base, w->base.workspace / sizeof(float) + 1, 0.0f);
-    return w->tensors.q && w->tensors.out && w->k && w->v && w->workspace;
+    int32_t *lengths = shape->field[SHAPE_RAGGED] ? work_bytes(&w->base, (size_t)a->batch * sizeof *lengths) : NULL;
+    for (int64_t entry = 0; lengths && entry < a->batch; entry++)
+        lengths[entry] = (int32_t)shape_keys(shape, entry);
+    w->tensors.lengths_kv = lengths;
+    return w->tensors.q && w->tensors.out && w->workspace && (lengths || !shape->field[SHAPE_RAGGED]) &&
+           fill_cache(w, options);
 }
 
 /* What the scores go through; 0 if there is no memory. */
@@ -82,6 +176,9 @@ bench_work *work_attention(const bench_shape *shape, const work_options *options
     a.seq_len_kv = f[SHAPE_SEQ_KV];
     a.head_dim = f[SHAPE_DIM];
     a.head_dim_v = f[SHAPE_DIM_V];
+    a.type_k = a.type_v = (heed_type)f[SHAPE_TYPE];
+    a.page_size = shape_page_size(shape);
+    a.num_pages = a.page_size ? a.batch * ((a.seq_len_kv + a.page_size - 1) / a.page_size) : 0;
     a.causal = f[SHAPE_CAUSAL] ? HEED_CAUSAL_BOTTOM_RIGHT : HEED_CAUSAL_NONE;
     if (f[SHAPE_WINDOW])
         a.window_left = f[SHAPE_WINDOW] - 1;
@@ -93,6 +190,7 @@ bench_work *work_attention(const bench_shape *shape, const work_options *options
     w->base.run = run_attention;
     w->base.release = release_attention;
     w->tensors = no_tensors;
+    w->problem = a;
     if (heed_plan_create(&w->plan, &a, &o, error) == HEED_OK && fill_attention(w, shape, options) &&
         fill_mask(w, shape))
         return &w->base;

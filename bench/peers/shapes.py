@@ -5,8 +5,9 @@
 import itertools
 import re
 
-WORDS = ("exp", "mask")
-ATTENTION_DEFAULTS = {"batch": 1, "causal": 0, "exp": "default", "stream": 0, "window": 0, "mask": "none"}
+WORDS = ("exp", "mask", "type", "page")
+ATTENTION_DEFAULTS = {"batch": 1, "causal": 0, "exp": "default", "stream": 0, "window": 0, "mask": "none",
+                      "type": "f32", "page": "none", "ragged": 0}
 
 
 class BadShapes(Exception):
@@ -74,8 +75,13 @@ def full_name(shape):
     return f"{shape['kind']}/{shape['name']}"
 
 
+def is_plain(shape):
+    """Keys and values are f32 tensors of one length: what is compared with others."""
+    return shape["kind"] != "attention" or (shape["type"] == "f32" and shape["page"] == "none" and not shape["ragged"])
+
+
 def choose(shapes, pattern):
-    return [shape for shape in shapes if re.search(pattern, full_name(shape))]
+    return [shape for shape in shapes if is_plain(shape) and re.search(pattern, full_name(shape))]
 
 
 def visible(shape):
