@@ -321,7 +321,13 @@ HEED_API heed_status heed_merge(int64_t parts, int64_t rows, int64_t head_dim_v,
  * TRANSPOSED, so that token t of a page is column t; v is [num_pages][num_kv_heads][page_size][head_dim_v], the scales
  * [num_pages][num_kv_heads][page_size].  With HEED_LAYOUT_STRIDED the distance between pages is strides.batch and between heads
  * strides.head (so that keys and values of a page can lie side by side); .seq is not used.  Token t of sequence b is in
- * page page_table[b * page_table_stride + t / page_size].  Pages may be shared by sequences with a common beginning. */
+ * page page_table[b * page_table_stride + t / page_size].  Pages may be shared by sequences with a common beginning; who writes
+ * behind it copies the last shared page first.  Keys of a page are read up to a multiple of 16 tokens, and what lies beyond the
+ * sequence's length changes nothing.
+ *
+ * To read a cache, give heed_attention the same types, sizes and strides and heed_tensors the same pointers, with seq_len_kv =
+ * capacity and lengths_kv: one plan then serves every step of as many queries (or of fewer, by lengths_q).  With page_size,
+ * BHSD and BSHD say how q and out lie. */
 typedef struct heed_kv_cache {
     size_t struct_size;
     int64_t batch, num_kv_heads, head_dim;
