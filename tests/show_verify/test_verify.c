@@ -222,6 +222,32 @@ static void test_json(void)
     program_free(&result);
 }
 
+/* The name of a line of a fingerprint file up to its colon, and the fingerprint; false: another line. */
+static bool read_line(const char *line, char stem[64], char fingerprint[20])
+{
+    return sscanf(line, " {\"name\": \"%63[^\":]:%*[^\"]\", \"fingerprint\": \"%16[0-9a-f]\"", stem, fingerprint) == 2;
+}
+
+/* However a cache is stored, and whether its queries end a prefill, the bits are the same: names of decode/ that differ
+ * after the colon only have one fingerprint. */
+static void test_caches(void)
+{
+    char *text = file_get(GOLDEN), stem[64], fingerprint[20], last_stem[64] = "", last[20] = "";
+    int pairs = 0, stems = 0;
+    for (const char *line = text; line && *line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+        if (!read_line(line, stem, fingerprint) || strncmp(stem, "decode/", 7) != 0)
+            continue;
+        const bool known = strcmp(stem, last_stem) == 0;
+        CHECK(!known || strcmp(fingerprint, last) == 0, "%s: %s and %s", stem, last, fingerprint);
+        pairs += known;
+        stems += !known;
+        strcpy(last_stem, stem);
+        strcpy(last, fingerprint);
+    }
+    CHECK(stems >= 30 && pairs >= 4 * stems, "%d caches in the golden file, %d comparisons", stems, pairs);
+    free(text);
+}
+
 int main(int argc, char **argv)
 {
     static const check_test tests[] = {
@@ -231,6 +257,7 @@ int main(int argc, char **argv)
         { "truncated", test_truncated },
         { "options", test_options },
         { "json", test_json },
+        { "caches", test_caches },
     };
     return check_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }

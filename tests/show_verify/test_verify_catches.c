@@ -99,6 +99,12 @@ heed_status heed_attend(
     return HEED_ERROR_UNSUPPORTED;
 }
 
+heed_status heed_kv_append(const heed_kv_cache *cache, const heed_kv_tokens *tokens, heed_error *error)
+{
+    (void)cache, (void)tokens, (void)error;
+    return HEED_ERROR_UNSUPPORTED;
+}
+
 heed_status heed_linear_create(
     heed_linear **linear, const heed_linear_desc *desc, const heed_options *options, heed_error *error)
 {

@@ -48,6 +48,9 @@ typedef struct verify_case {
     unsigned steps; /* STEP_ bits of an attention */
     bool lengths;   /* sequences, or rows of a softmax, of different lengths */
     bool lse, weights;
+    /* Keys and values go through a cache of the shape's types and page_size, in so many calls of heed_kv_append; 0: there is
+     * none.  So many rows of queries come before those of the case, which are then the end of a prefill. */
+    int64_t pieces, before;
     /* Projection: rows x in -> rows x out.  Layer: in and out are its widths.  Softmax: rows of in columns. */
     int64_t rows, in, out;
     bool bias;
@@ -120,15 +123,23 @@ int64_t verify_output_count(const verify_case *item);
 heed_status verify_call(
     const verify_case *item, const verify_data *data, const heed_options *options, float *results, heed_error *error);
 
+/* Attention over a cache (verify_decode.c). */
+heed_status verify_call_decode(
+    const verify_case *item, const verify_data *data, const heed_options *options, float *results, heed_error *error);
+
 /* Tables and rotated rows of a RoPE case (verify_rope.c). */
 heed_status verify_call_rope(const verify_case *item, const verify_data *data, float *results, heed_error *error);
 
-/* ---- The reference in f64 (verify_reference.c and _bound.c, _masks_reference.c, _rope.c) ---------------------------- */
+/* ---- The reference in f64 (verify_reference.c and _bound.c, _masks_reference.c, _decode_reference.c, _rope.c) ---- */
 
 /* The same outputs in double, and how far each element may be off; false when memory runs out. */
 bool verify_reference(const verify_case *item, const verify_data *data, double *want, double *bounds);
 bool verify_masks_reference(const verify_case *item, const verify_data *data, double *want, double *bounds);
+bool verify_decode_reference(const verify_case *item, const verify_data *data, double *want, double *bounds);
 void verify_rope_reference(const verify_case *item, const verify_data *data, double *want, double *bounds);
+
+/* Bits of a value in a 16-bit type, rounded to nearest even (verify_decode_reference.c). */
+uint16_t verify_encode(float value, heed_type type);
 
 /* How far each output may be off, from the sizes and norms of the inputs. */
 void verify_bounds(const verify_case *item, const verify_data *data, double bounds[VERIFY_PARTS]);

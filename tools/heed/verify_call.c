@@ -255,7 +255,9 @@ heed_status verify_call(
     const verify_case *item, const verify_data *data, const heed_options *options, float *results, heed_error *error)
 {
     switch (item->kind) {
-    case VERIFY_ATTENTION: return call_attention(item, data, options, results, error);
+    case VERIFY_ATTENTION:
+        return item->pieces ? verify_call_decode(item, data, options, results, error)
+                            : call_attention(item, data, options, results, error);
     case VERIFY_LINEAR: return call_linear(item, data, options, results, error);
     case VERIFY_LAYER: return call_layer(item, data, options, results, error);
     case VERIFY_ROPE: return verify_call_rope(item, data, results, error);

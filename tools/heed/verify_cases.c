@@ -311,6 +311,7 @@ verify_case *verify_cases_create(int64_t *count)
     add_softmax(&list);
     cases_add_masks(&list);
     cases_add_rope(&list);
+    cases_add_decode(&list);
     if (list.failed) {
         free(list.items);
         return NULL;

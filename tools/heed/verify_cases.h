@@ -26,4 +26,7 @@ verify_case cases_attention(int64_t heads, int64_t queries, int64_t keys, int64_
 void cases_add_masks(case_list *list);
 void cases_add_rope(case_list *list);
 
+/* Caches (verify_cases_decode.c). */
+void cases_add_decode(case_list *list);
+
 #endif

@@ -75,6 +75,8 @@ static bool add_lengths(verify_data *data, const verify_case *item)
     int64_t count = softmax ? item->rows : item->shape.batch;
     int64_t full = softmax ? item->in : item->kind == VERIFY_LAYER ? item->shape.seq_len_q : item->shape.seq_len_kv;
     data->lengths_kv = make_lengths(count, full, 1);
+    for (int64_t i = 0; item->pieces && data->lengths_kv && i < count; i++)
+        data->lengths_kv[i] = (int32_t)(full - (count - 1 - i)); /* every length up to the longest */
     if (item->kind == VERIFY_ATTENTION)
         data->lengths_q = make_lengths(count, item->shape.seq_len_q, 0);
     return data->lengths_kv && (item->kind != VERIFY_ATTENTION || data->lengths_q);

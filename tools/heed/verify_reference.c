@@ -95,6 +95,8 @@ static void spread_bounds(const verify_case *item, const verify_data *data, doub
 
 bool verify_reference(const verify_case *item, const verify_data *data, double *want, double *bounds)
 {
+    if (item->pieces)
+        return verify_decode_reference(item, data, want, bounds);
     if (verify_is_masked(item))
         return verify_masks_reference(item, data, want, bounds);
     if (item->kind == VERIFY_ROPE) {
