@@ -206,7 +206,7 @@ static void alignment(void)
 }
 
 /* The stride of a dimension of size 1 is ignored, so nothing may be computed from it, an address to prefetch included (found by
- * fuzz_attention; UndefinedBehaviorSanitizer sees it). */
+ * fuzz_attention; clang's UndefinedBehaviorSanitizer sees it, gcc's does not). */
 static void ignored_strides(void)
 {
     heed_isa list[CHECK_MAX_BACKENDS];
