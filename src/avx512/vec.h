@@ -174,8 +174,8 @@ INLINE void vf_load_columns(vf r[VEC_COLUMNS], const float *p, ptrdiff_t ld)
         UNROLL
         for (int i = 0; i < 4; i++) {
             const __m512d low = _mm512_castpd256_pd512(_mm256_castps_pd(_mm256_loadu_ps(from + i * ld)));
-            rows[i] = _mm512_castpd_ps(
-                _mm512_insertf64x4(low, _mm256_castps_pd(_mm256_loadu_ps(from + (i + 4) * ld)), 1));
+            rows[i] =
+                _mm512_castpd_ps(_mm512_insertf64x4(low, _mm256_castps_pd(_mm256_loadu_ps(from + (i + 4) * ld)), 1));
         }
         const vf low01 = _mm512_unpacklo_ps(rows[0], rows[1]), low23 = _mm512_unpacklo_ps(rows[2], rows[3]);
         const vf high01 = _mm512_unpackhi_ps(rows[0], rows[1]), high23 = _mm512_unpackhi_ps(rows[2], rows[3]);
