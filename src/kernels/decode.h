@@ -43,14 +43,25 @@ NOINLINE void HEED_FN(few_rest)(const heed_few *t, size_t j, size_t rows, size_t
         vf_store(to + row * t->ld_to, vf_mul(vf_set1(t->scale), vf_load(to + row * t->ld_to)));
 }
 
+/* A line of each of these keys. */
+INLINE void few_prefetch(const heed_few *t, const float *k, const int keys)
+{
+    UNROLL
+    for (int i = 0; i < keys; i++)
+        pack_prefetch_line((const char *)(k + i * t->ld), t->ahead);
+}
+
 /* The same for m rows and `groups` vectors of keys, over one square of dimensions; m and groups are constants at each call.  One row's
  * elements fit registers and serve all groups; those of more are read anew for each. */
-INLINE void few_square(const int m, const int groups, vf *acc, const heed_few *t, const float *k, const float *q)
+INLINE void few_square(
+    const int m, const int groups, vf *acc, const heed_few *t, const float *k, const float *q, int line)
 {
     UNROLL
     for (int g = 0; g < groups; g++) {
         vf r[VEC_COLUMNS];
         const float *from = k + g * VEC_LANES * t->ld;
+        if (line && VEC_LANES > 8)
+            few_prefetch(t, from, VEC_LANES);
         q = m * VEC_COLUMNS <= 4 ? q : fresh(q);
         vf_load_columns(r, from, t->ld);
         UNROLL
@@ -60,14 +71,6 @@ INLINE void few_square(const int m, const int groups, vf *acc, const heed_few *t
                 acc[row * groups + g] = vf_fma(vf_set1(q[(size_t)row * t->ld_rows + i]), r[i], acc[row * groups + g]);
         }
     }
-}
-
-/* A line of each of these keys. */
-INLINE void few_prefetch(const heed_few *t, const float *k, const int keys)
-{
-    UNROLL
-    for (int i = 0; i < keys; i++)
-        pack_prefetch_line((const char *)(k + i * t->ld), t->ahead);
 }
 
 /* Keys from j on as long as there are `groups` vectors of them; returns the first that is left. */
@@ -83,9 +86,10 @@ INLINE size_t few_keys(const int m, const int groups, const heed_few *t, size_t 
         for (int i = 0; i < m * groups; i++)
             acc[i] = vf_zero();
         for (size_t p = 0; p < whole; p += VEC_COLUMNS) {
-            if (t->ahead && p * sizeof(float) % PACK_LINE == 0)
+            const int line = t->ahead && p * sizeof(float) % PACK_LINE == 0;
+            if (line && VEC_LANES <= 8) /* 64 lines at once, with more lanes, would stop the work */
                 few_prefetch(t, k + p, step);
-            few_square(m, groups, acc, t, k + p, t->rows + p);
+            few_square(m, groups, acc, t, k + p, t->rows + p, line);
         }
         UNROLL
         for (int i = 0; i < m * groups; i++)
