@@ -4,6 +4,7 @@
 
 #include "convert.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -145,9 +146,10 @@ static void store_token(char *to, heed_type type, int64_t step, const float *x, 
 {
     if (type == HEED_TYPE_F32)
         store_f32(to, step, x, n);
-    else if (type == HEED_TYPE_I8)
+    else if (type == HEED_TYPE_I8) {
+        assert(scale); /* a cache of this type without scales has been refused */
         *scale = store_i8(to, step, x, n);
-    else
+    } else
         store_half(to, step, x, n, type);
 }
 

@@ -4,6 +4,8 @@
 
 #include "mask.h"
 
+#include <assert.h>
+
 heed_status heed_check_lengths(const char *name, const int32_t *lengths, int64_t batch, int64_t most, heed_error *error)
 {
     for (int64_t b = 0; lengths && b < batch; b++)
@@ -50,7 +52,10 @@ static heed_status check_varlen(const heed_attention *a, const heed_tensors *x, 
         return heed_cache_check(&cache, a->batch, a->seq_len_kv, error);
     if (status == HEED_OK)
         status = heed_check_offsets("tensors.offsets_kv", x->offsets_kv, a->batch, a->seq_len_kv, error);
-    return status == HEED_OK ? heed_cache_check(&cache, 1, x->offsets_kv[a->batch], error) : status;
+    if (status != HEED_OK)
+        return status;
+    assert(x->offsets_kv);
+    return heed_cache_check(&cache, 1, x->offsets_kv[a->batch], error);
 }
 
 static heed_status check_pages(const heed_attention *a, const heed_tensors *x, heed_error *error)
