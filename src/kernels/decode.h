@@ -101,19 +101,17 @@ INLINE size_t few_keys(const int m, const int groups, const heed_few *t, size_t 
     return j;
 }
 
-/* Groups of keys that the registers hold for m rows. */
+/* Groups of keys that the registers hold for m rows; with long vectors two have work enough between one sum and the next. */
 INLINE int few_groups(const int m)
 {
-    return m * 4 <= FEW_SUMS ? 4 : m * 2 <= FEW_SUMS ? 2 : 1;
+    return m * 4 <= FEW_SUMS && VEC_LANES < 16 ? 4 : m * 2 <= FEW_SUMS ? 2 : 1;
 }
 
 INLINE void few_rows(const int m, const heed_few *t)
 {
     size_t j = 0;
-    if (few_groups(m) >= 4)
-        j = few_keys(m, 4, t, j);
-    if (few_groups(m) >= 2)
-        j = few_keys(m, 2, t, j);
+    if (few_groups(m) > 1)
+        j = few_keys(m, few_groups(m), t, j);
     for (j = few_keys(m, 1, t, j); j < t->n; j += VEC_LANES) {
         for (int row = 0; row < m; row++)
             vf_store(t->to + (size_t)row * t->ld_to + j, vf_zero());
@@ -121,14 +119,38 @@ INLINE void few_rows(const int m, const heed_few *t)
     }
 }
 
-/* C's template: instances for the numbers of rows. */
-static void HEED_FN(qk_few)(const heed_few *t)
+/* Rows that share a pass: four, two or one.  An instance for each number of rows and type would be half of the library; narrow
+ * vectors (scalar) gain nothing from more than one. */
+INLINE size_t few_together(size_t m)
 {
-    switch (t->m) {
+    return VEC_LANES < 4 || m == 1 ? 1 : m < 4 ? 2 : 4;
+}
+
+/* The product of the next rows, from row i on. */
+INLINE heed_few few_part(const heed_few *t, size_t i)
+{
+    heed_few part = *t;
+    part.m = few_together(t->m - i);
+    part.rows = t->rows + i * t->ld_rows;
+    part.to = t->to + i * t->ld_to;
+    return part;
+}
+
+/* C's template: instances for the numbers of rows. */
+INLINE void few_keys_of(const heed_few *t)
+{
+    switch (VEC_LANES < 4 ? 1 : t->m) {
     case 1: few_rows(1, t); break;
     case 2: few_rows(2, t); break;
-    case 3: few_rows(3, t); break;
     default: few_rows(4, t); break;
+    }
+}
+
+static void HEED_FN(qk_few)(const heed_few *t)
+{
+    for (size_t i = 0; i < t->m; i += few_together(t->m - i)) {
+        const heed_few part = few_part(t, i);
+        few_keys_of(&part);
     }
 }
 
@@ -213,21 +235,28 @@ INLINE void few_units_m(const heed_type type, const int m, const heed_few *t)
 
 INLINE void few_keys_transposed(const heed_type type, const heed_few *t)
 {
-    switch (t->m) {
+    switch (VEC_LANES < 4 ? 1 : t->m) {
     case 1: few_units_m(type, 1, t); break;
     case 2: few_units_m(type, 2, t); break;
-    case 3: few_units_m(type, 3, t); break;
     default: few_units_m(type, 4, t); break;
     }
 }
 
-static void HEED_FN(qk_few_t)(heed_type type, const heed_few *t)
+INLINE void few_keys_transposed_of(heed_type type, const heed_few *t)
 {
     switch (type) {
     case HEED_TYPE_F16: few_keys_transposed(HEED_TYPE_F16, t); break;
     case HEED_TYPE_BF16: few_keys_transposed(HEED_TYPE_BF16, t); break;
     case HEED_TYPE_I8: few_keys_transposed(HEED_TYPE_I8, t); break;
     default: few_keys_transposed(HEED_TYPE_F32, t); break;
+    }
+}
+
+static void HEED_FN(qk_few_t)(heed_type type, const heed_few *t)
+{
+    for (size_t i = 0; i < t->m; i += few_together(t->m - i)) {
+        const heed_few part = few_part(t, i);
+        few_keys_transposed_of(type, &part);
     }
 }
 
@@ -303,21 +332,28 @@ INLINE void few_values_m(const heed_type type, const int m, const heed_few *t)
 
 INLINE void few_values(const heed_type type, const heed_few *t)
 {
-    switch (t->m) {
+    switch (VEC_LANES < 4 ? 1 : t->m) {
     case 1: few_values_m(type, 1, t); break;
     case 2: few_values_m(type, 2, t); break;
-    case 3: few_values_m(type, 3, t); break;
     default: few_values_m(type, 4, t); break;
     }
 }
 
-static void HEED_FN(pv_few)(heed_type type, const heed_few *t)
+INLINE void few_values_of(heed_type type, const heed_few *t)
 {
     switch (type) {
     case HEED_TYPE_F16: few_values(HEED_TYPE_F16, t); break;
     case HEED_TYPE_BF16: few_values(HEED_TYPE_BF16, t); break;
     case HEED_TYPE_I8: few_values(HEED_TYPE_I8, t); break;
     default: few_values(HEED_TYPE_F32, t); break;
+    }
+}
+
+static void HEED_FN(pv_few)(heed_type type, const heed_few *t)
+{
+    for (size_t i = 0; i < t->m; i += few_together(t->m - i)) {
+        const heed_few part = few_part(t, i);
+        few_values_of(type, &part);
     }
 }
 

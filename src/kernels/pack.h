@@ -56,21 +56,29 @@ INLINE size_t pack_left(size_t n, size_t done)
     return n <= done ? 0 : n - done < VEC_LANES ? n - done : VEC_LANES;
 }
 
+/* A square that lies only partly within the keys: the rest is 0. */
+NOINLINE void HEED_FN(pack_copy_square)(
+    char *to, const char *from, ptrdiff_t row_bytes, size_t rows, size_t bytes, size_t to_bytes)
+{
+    for (size_t i = 0; i < VEC_LANES; i++)
+        for (size_t j = 0; j < to_bytes; j++)
+            to[i * to_bytes + j] = i < rows && j < bytes ? from[(ptrdiff_t)i * row_bytes + (ptrdiff_t)j] : 0;
+}
+
 /* VEC_LANES keys x VEC_LANES dimensions, transposed in registers; keys beyond rows are 0, dimensions beyond cols not stored. */
 INLINE void pack_square(
     const heed_type type, float *panel, const char *k, ptrdiff_t row_bytes, size_t rows, size_t cols)
 {
+    _Alignas(4) char copy[VEC_LANES * VEC_LANES * sizeof(float)];
     vf r[VEC_LANES];
-    if (rows == VEC_LANES && cols == VEC_LANES) {
-        UNROLL
-        for (int i = 0; i < VEC_LANES; i++)
-            r[i] = pack_load(type, k + i * row_bytes);
-    } else {
-        UNROLL
-        for (int i = 0; i < VEC_LANES; i++) {
-            r[i] = (size_t)i < rows ? pack_load_n(type, k + i * row_bytes, cols) : vf_zero();
-        }
+    if (rows < VEC_LANES || cols < VEC_LANES) {
+        HEED_FN(pack_copy_square)(copy, k, row_bytes, rows, cols * pack_size(type), VEC_LANES * pack_size(type));
+        k = copy;
+        row_bytes = (ptrdiff_t)(VEC_LANES * pack_size(type));
     }
+    UNROLL
+    for (int i = 0; i < VEC_LANES; i++)
+        r[i] = pack_load(type, k + i * row_bytes);
     vf_transpose(r);
     UNROLL
     for (int i = 0; i < VEC_LANES; i++) {

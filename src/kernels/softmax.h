@@ -57,24 +57,35 @@ INLINE float softmax_max(const float *x, size_t n)
     return vf_reduce_max(max[0]);
 }
 
-/* vecs vectors from column j on: y = exp(x - shift), added to the lanes in the order of columns. */
+/* n vectors from `first` on: y = exp(x - shift), added to their lanes. */
+INLINE void softmax_exp_chunk(
+    const int kind, const int first, const int n, float *y, const float *x, vf shift, vf sums[VECS])
+{
+    vf p[EXP_CHUNK];
+    UNROLL
+    for (int i = 0; i < n; i++)
+        p[i] = vf_sub(vf_load(x + (first + i) * VEC_LANES), shift);
+    exp_chunk(kind, n, p);
+    UNROLL
+    for (int i = 0; i < n; i++) {
+        const int lane = (first + i) % VECS;
+        sums[lane] = vf_add(sums[lane], p[i]);
+        vf_store(y + (first + i) * VEC_LANES, p[i]);
+    }
+}
+
+/* vecs vectors, in the order of columns; the sixteen of one lane each are no sums in registers and would be a 20th of the library
+ * unrolled. */
 INLINE void softmax_exp_vectors(const int kind, const int vecs, float *y, const float *x, vf shift, vf sums[VECS])
 {
-    UNROLL
-    for (int first = 0; first < vecs; first += EXP_CHUNK) {
-        const int n = vecs - first < EXP_CHUNK ? vecs - first : EXP_CHUNK;
-        vf p[EXP_CHUNK];
-        UNROLL
-        for (int i = 0; i < n; i++)
-            p[i] = vf_sub(vf_load(x + (first + i) * VEC_LANES), shift);
-        exp_chunk(kind, n, p);
-        UNROLL
-        for (int i = 0; i < n; i++) {
-            const int lane = (first + i) % VECS;
-            sums[lane] = vf_add(sums[lane], p[i]);
-            vf_store(y + (first + i) * VEC_LANES, p[i]);
-        }
+    if (VEC_LANES == 1) {
+        for (int first = 0; first < vecs; first += EXP_CHUNK)
+            softmax_exp_chunk(kind, first, EXP_CHUNK, y, x, shift, sums);
+        return;
     }
+    UNROLL
+    for (int first = 0; first < vecs; first += EXP_CHUNK)
+        softmax_exp_chunk(kind, first, vecs - first < EXP_CHUNK ? vecs - first : EXP_CHUNK, y, x, shift, sums);
 }
 
 /* y = exp(x - shift), added to the lanes; n a multiple of HEED_LANES. */

@@ -35,14 +35,7 @@ typedef struct tile_args {
     float scale;             /* qk */
     const float *keep, *add; /* pv: one a row */
     const float *bias;       /* gemm: NR floats, or NULL to continue the chain in c */
-    size_t n;                /* gemm: valid columns, 1 .. NR */
 } tile_args;
-
-INLINE size_t tile_lanes(size_t n, int j)
-{
-    const size_t before = (size_t)j * VEC_LANES;
-    return n <= before ? 0 : n - before < VEC_LANES ? n - before : VEC_LANES;
-}
 
 INLINE vf tile_start(const int kind, const tile_args *t, int i, int j)
 {
@@ -50,8 +43,7 @@ INLINE vf tile_start(const int kind, const tile_args *t, int i, int j)
         return vf_zero();
     if (t->bias)
         return vf_load(t->bias + j * VEC_LANES);
-    const float *c = t->c + (size_t)i * t->ldc + j * VEC_LANES;
-    return t->n == NR ? vf_load(c) : tile_lanes(t->n, j) ? vf_load_n(c, tile_lanes(t->n, j)) : vf_zero();
+    return vf_load(t->c + (size_t)i * t->ldc + j * VEC_LANES);
 }
 
 INLINE void tile_finish(const int kind, const tile_args *t, int i, int j, vf acc)
@@ -61,10 +53,8 @@ INLINE void tile_finish(const int kind, const tile_args *t, int i, int j, vf acc
         vf_store(c, vf_mul(vf_set1(t->scale), acc));
     else if (kind == TILE_PV)
         vf_store(c, vf_fma(acc, vf_set1(t->add[i]), vf_mul(vf_load(c), vf_set1(t->keep[i]))));
-    else if (t->n == NR)
+    else
         vf_store(c, acc);
-    else if (tile_lanes(t->n, j))
-        vf_store_n(c, acc, tile_lanes(t->n, j));
 }
 
 /* One step of k for m rows and one panel. */
@@ -350,8 +340,7 @@ static void HEED_FN(pv_tile)(float *o, size_t ldo, const float *p, size_t ldp, c
                 .panel = ld * NR,
                 .k = (size_t)seen.hi - lo,
                 .keep = keep ? keep + i : NULL,
-                .add = add ? add + i : NULL,
-                .n = NR };
+                .add = add ? add + i : NULL };
             if (!v_is_finite)
                 HEED_FN(pv_rows_careful)(&t, height);
             else if (is_few)
@@ -372,6 +361,22 @@ static void HEED_FN(blend_row)(float *o, const float *x, float keep, float add, 
         vf_store(o + c, vf_fma(vf_load(x + c), vf_set1(add), vf_mul(vf_load(o + c), vf_set1(keep))));
 }
 
+/* The last panel may have fewer columns than c has room for: the tile then works on a copy. */
+INLINE void gemm_last_columns(size_t m, size_t n, const tile_args *of)
+{
+    float copy[TILE_M * NR];
+    tile_args t = *of;
+    t.c = copy;
+    t.ldc = NR;
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < NR; j++)
+            copy[i * NR + j] = j < n && !t.bias ? of->c[i * of->ldc + j] : 0.0f;
+    HEED_FN(tile_gemm)(m, &t);
+    for (size_t i = 0; i < m; i++)
+        for (size_t j = 0; j < n; j++)
+            of->c[i * of->ldc + j] = copy[i * NR + j];
+}
+
 /* The panel behind this one is what the caller will want next: each row tile asks for its share of it, so that it comes from
  * memory while this one is at work (512 x 4096 x 4096: 82 to 86 % of the FMA peak).  With few rows the shares are so large that
  * asking itself waits, and the hardware, left alone, streams better (1 x 4096 x 4096: 5.0 to 3.0 ms). */
@@ -383,11 +388,14 @@ static void HEED_FN(gemm_tile)(float *c, size_t ldc, const float *a, size_t lda,
     const float *ahead = panel + size;
     for (size_t i = 0; i < m; i += TILE_M, ahead += share) {
         const tile_args t = {
-            .c = c + i * ldc, .ldc = ldc, .a = a + i * lda, .lda = lda, .b = panel, .k = k, .bias = bias, .n = n
+            .c = c + i * ldc, .ldc = ldc, .a = a + i * lda, .lda = lda, .b = panel, .k = k, .bias = bias
         };
         for (size_t p = 0; share <= 2048 + line && p < share; p += line)
             __builtin_prefetch(ahead + p, 0, 2);
-        HEED_FN(tile_gemm)(tile_height(m, i), &t);
+        if (n == NR)
+            HEED_FN(tile_gemm)(tile_height(m, i), &t);
+        else
+            gemm_last_columns(tile_height(m, i), n, &t);
     }
 }
 
