@@ -61,9 +61,10 @@ static uintptr_t page_ahead(const heed_run_state *r, const heed_sequence *s, con
     const int64_t page_size = r->plan->attention.page_size, later = key + keys_ahead(size);
     if (later >= s->len_kv)
         return 0;
-    const int64_t pages = (page_of(r, s, later) - page_of(r, s, key)) * strides->batch;
+    /* Unsigned: that page may lie beyond what any query sees, and its entry be anything. */
+    const uintptr_t pages = (uintptr_t)(page_of(r, s, later) - page_of(r, s, key)) * (uintptr_t)strides->batch;
     const int64_t within = later % page_size - key % page_size;
-    return (uintptr_t)pages * size + (uintptr_t)within * bytes_a_token;
+    return pages * size + (uintptr_t)within * bytes_a_token;
 }
 
 /* Columns that are written whole: panels, and vectors of any backend. */

@@ -58,12 +58,17 @@ static heed_status check_varlen(const heed_attention *a, const heed_tensors *x, 
     return heed_cache_check(&cache, 1, x->offsets_kv[a->batch], error);
 }
 
-static heed_status check_pages(const heed_attention *a, const heed_tensors *x, heed_error *error)
+/* Pages of blocks of keys that length, causal and window leave to some query: those before a window may have been given back. */
+static heed_status check_pages(const heed_plan *plan, const heed_tensors *x, heed_error *error)
 {
+    const heed_attention *a = &plan->attention;
     const heed_kv_cache cache = heed_cache_of(a);
     for (int64_t b = 0; a->page_size && b < a->batch; b++) {
-        const int64_t keys = x->lengths_kv ? x->lengths_kv[b] : a->seq_len_kv;
-        const heed_status status = heed_cache_check_pages(&cache, x->page_table, b, 0, keys, error);
+        const heed_sequence s = heed_sequence_of(plan, x, b);
+        const heed_span seen = heed_blocks_seen(&s, 0, (s.len_q < a->seq_len_q ? s.len_q : a->seq_len_q) - 1);
+        const int64_t first = seen.lo * HEED_BLOCK_KV, end = seen.hi * HEED_BLOCK_KV;
+        const heed_status status =
+            heed_cache_check_pages(&cache, x->page_table, b, first, end < s.len_kv ? end : s.len_kv, error);
         if (status != HEED_OK)
             return status;
     }
@@ -92,7 +97,7 @@ static heed_status check_tensors(const heed_plan *plan, const heed_tensors *x, h
         status = heed_check_lengths("tensors.lengths_q", x->lengths_q, a->batch, a->seq_len_q, error);
     if (status == HEED_OK)
         status = heed_check_lengths("tensors.lengths_kv", x->lengths_kv, a->batch, a->seq_len_kv, error);
-    return status == HEED_OK ? check_pages(a, x, error) : status;
+    return status == HEED_OK ? check_pages(plan, x, error) : status;
 }
 
 heed_status heed_check_workspace(const void *workspace, size_t size, size_t needed, heed_error *error)

@@ -264,7 +264,8 @@ typedef struct heed_tensors {
                                   int8 elements times its scale */
     const float *scales_v;     /* the same for values */
     const int32_t *page_table; /* only with page_size: [batch][page_table_stride], the page that holds tokens
-                                  i * page_size .. of the sequence, < num_pages; entries beyond its length are not read */
+                                  i * page_size .. of the sequence, < num_pages.  Entries of blocks of 256 keys that no query sees by length, causal
+                                  or window may be anything: such pages are not read, and an engine may have given them back */
 } heed_tensors;
 
 /* clang-format off */

@@ -291,6 +291,37 @@ static void queries_and_outputs(void)
             }
 }
 
+/* Pages that lie before a window may have been given back: their entries may be anything, and nothing of them is read. */
+static void pages_given_back(void)
+{
+    check_rng rng = check_rng_named("given back");
+    const backends b = usable();
+    for (int64_t rows = 1; rows <= 121; rows += 40)
+        for (size_t i = 0; i < b.count; i++)
+            for (int32_t threads = 1; threads <= 4; threads += 3) {
+                world w = world_make(1, 2, 1, rows, 1500, 16, 16, HEED_TYPE_I8, HEED_TYPE_I8, &rng);
+                w.lengths[0] = 1400;
+                w.shape.causal = HEED_CAUSAL_BOTTOM_RIGHT;
+                w.shape.window_left = 300;
+                store s = world_store(&w, HEED_TYPE_I8, HEED_TYPE_I8, 32, HEED_LAYOUT_BHSD, &rng);
+                const heed_executor executor = world_executor(threads);
+                heed_options o = check_options(b.list[i], HEED_EXP_DEFAULT, 0);
+                o.executor = &executor;
+                world_result want = world_run(&w, NULL, &o);
+                const int64_t kept = (1400 - rows - 300) / 256 * 256 / 32;
+                for (int64_t page = 0; page < kept; page++)
+                    s.table[page] = page % 2 ? INT32_MIN : INT32_MAX;
+                check_case("%d rows, %d pages given back", (int)rows, (int)kept);
+                world_result got = world_run(&w, &s, &o);
+                world_same(&w, &got, &want);
+                world_free_result(&want);
+                world_free_result(&got);
+                world_free(&w);
+                check_free_all();
+            }
+    check_case("%s", "");
+}
+
 typedef struct fault {
     const char *names;
     int kind;
@@ -336,6 +367,6 @@ int main(int argc, char **argv)
 {
     static const check_test tests[] = { { "E01", case_e01 }, { "E03_E05_E07", case_e03_e05_e07 }, { "E06", case_e06 },
         { "F03", case_f03 }, { "G06", case_g06 }, { "J01", case_j01 }, { "queries_and_outputs", queries_and_outputs },
-        { "refusals", refusals } };
+        { "pages_given_back", pages_given_back }, { "refusals", refusals } };
     return check_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }
