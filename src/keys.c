@@ -146,6 +146,21 @@ static void row_scores(const heed_run_state *r, const char *from, heed_few *t, f
     }
 }
 
+/* Keys in pages, 16 at a time: a page has whole units of them. */
+static void place_units(const heed_run_state *r, const heed_sequence *s, int64_t kv_head, int64_t first, heed_few *t)
+{
+    const heed_attention *a = &r->plan->attention;
+    const heed_strides *strides = &a->strides_k;
+    const size_t size = heed_type_size(a->type_k);
+    t->ld = (ptrdiff_t)a->page_size;
+    for (size_t j = 0; j < t->n; j += HEED_LANES) {
+        const int64_t key = first + (int64_t)j, within = key % a->page_size;
+        t->units[j / HEED_LANES] = page_part(r, s, r->tensors->k, strides, size, kv_head, key) + (size_t)within * size;
+        t->units_ahead[j / HEED_LANES] =
+            (size_t)within * size % 64 ? 0 : page_ahead(r, s, strides, size, key, size); /* once a line */
+    }
+}
+
 void heed_few_scores(const heed_run_state *r, const heed_sequence *s, int64_t kv_head, int64_t first, size_t n,
     const float *q, size_t m, float *scores, float *room)
 {
@@ -164,14 +179,11 @@ void heed_few_scores(const heed_run_state *r, const heed_sequence *s, int64_t kv
         row_scores(r, tensor_row(s, r->tensors->k, strides, size, kv_head, first), &t, room);
         return;
     }
-    t.ld = (ptrdiff_t)a->page_size;
-    for (size_t j = 0; j < n; j += HEED_LANES) {
-        const int64_t key = first + (int64_t)j, within = key % a->page_size;
-        t.units[j / HEED_LANES] = page_part(r, s, r->tensors->k, strides, size, kv_head, key) + (size_t)within * size;
-        t.units_ahead[j / HEED_LANES] =
-            (size_t)within * size % 64 ? 0 : page_ahead(r, s, strides, size, key, size); /* once a line */
+    for (size_t j = 0; j < n; j += t.n, t.to += t.n) {
+        t.n = smaller(n - j, (size_t)HEED_FEW_UNITS * HEED_LANES);
+        place_units(r, s, kv_head, first + (int64_t)j, &t);
+        r->plan->backend->qk_few_t(a->type_k, &t);
     }
-    r->plan->backend->qk_few_t(a->type_k, &t);
 }
 
 void heed_few_values(const heed_run_state *r, const heed_sequence *s, int64_t kv_head, int64_t first, size_t n,
