@@ -68,7 +68,8 @@ INLINE void few_square(
         for (int i = 0; i < VEC_COLUMNS; i++) {
             UNROLL
             for (int row = 0; row < m; row++)
-                acc[row * groups + g] = vf_fma(vf_set1(q[(size_t)row * t->ld_rows + i]), r[i], acc[row * groups + g]);
+                acc[row * groups + g] =
+                    vf_fma(vf_set1(q[(size_t)row * t->ld_rows + (size_t)i]), r[i], acc[row * groups + g]);
         }
     }
 }

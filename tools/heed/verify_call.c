@@ -128,6 +128,8 @@ static void unpack_lse(const verify_case *item, const verify_data *data, const f
     const heed_attention *s = &item->shape;
     const float *sinks = data->inputs[INPUT_SINKS];
     const int32_t *from = data->offsets_q;
+    if (!from || !lse) /* neither packed nor wanted */
+        return;
     for (int64_t row = 0; row < s->batch * s->num_heads * s->seq_len_q; row++) {
         int64_t i = row % s->seq_len_q, h = row / s->seq_len_q % s->num_heads, b = row / s->seq_len_q / s->num_heads;
         bool there = i < from[b + 1] - from[b];

@@ -7,28 +7,28 @@
 
 typedef struct named_steps {
     const char *name;
-    unsigned steps;
     int64_t window_left, window_right;
+    unsigned steps;
     float softcap;
 } named_steps;
 
 enum { ALL_STEPS = STEP_BIAS | STEP_MASK | STEP_ALIBI | STEP_SINKS | STEP_BLOCKS, STEP_KINDS = 14, SIZES = 3 };
 
 static const named_steps kinds[STEP_KINDS] = {
-    { "mask", STEP_MASK, -1, -1, 0.0f },
-    { "bias", STEP_BIAS, -1, -1, 0.0f },
-    { "window", 0, 9, 4, 0.0f },
-    { "window-left", 0, 20, -1, 0.0f },
+    { "mask", -1, -1, STEP_MASK, 0.0f },
+    { "bias", -1, -1, STEP_BIAS, 0.0f },
+    { "window", 9, 4, 0, 0.0f },
+    { "window-left", 20, -1, 0, 0.0f },
     { "window-self", 0, 0, 0, 0.0f },
-    { "alibi", STEP_ALIBI, -1, -1, 0.0f },
-    { "softcap", 0, -1, -1, 5.0f },
-    { "sinks", STEP_SINKS, -1, -1, 0.0f },
-    { "blocks", STEP_BLOCKS, -1, -1, 0.0f },
-    { "mask-bias", STEP_MASK | STEP_BIAS, -1, -1, 0.0f },
-    { "mask-nan-values", STEP_MASK | STEP_NAN_VALUES, -1, -1, 0.0f },
-    { "sinks-window", STEP_SINKS, 15, -1, 0.0f },
-    { "softcap-alibi", STEP_ALIBI, -1, -1, 2.0f },
-    { "all", ALL_STEPS, 200, 60, 4.0f },
+    { "alibi", -1, -1, STEP_ALIBI, 0.0f },
+    { "softcap", -1, -1, 0, 5.0f },
+    { "sinks", -1, -1, STEP_SINKS, 0.0f },
+    { "blocks", -1, -1, STEP_BLOCKS, 0.0f },
+    { "mask-bias", -1, -1, STEP_MASK | STEP_BIAS, 0.0f },
+    { "mask-nan-values", -1, -1, STEP_MASK | STEP_NAN_VALUES, 0.0f },
+    { "sinks-window", 15, -1, STEP_SINKS, 0.0f },
+    { "softcap-alibi", -1, -1, STEP_ALIBI, 2.0f },
+    { "all", 200, 60, ALL_STEPS, 4.0f },
 };
 
 static void give_steps(verify_case *item, const named_steps *steps)

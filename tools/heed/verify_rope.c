@@ -64,7 +64,8 @@ static void refer_tables(const verify_case *item, double *cosines, double *sines
     for (int64_t n = 0; n < count; n++) {
         const double frequency = pow(d->base, -2.0 * (double)(n % pairs) / (double)d->dim);
         const double keep = kept(d, n % pairs, frequency);
-        const double position = (double)(item->first + n / pairs);
+        const int64_t row = n / pairs;
+        const double position = (double)(item->first + row);
         const double angle = position * (keep * frequency + (1.0 - keep) * frequency / d->factor);
         cosines[n] = amplitude(d) * cos(angle);
         sines[n] = amplitude(d) * sin(angle);
