@@ -89,7 +89,7 @@ static void add_tails(case_list *list)
 static void add_lengths(case_list *list)
 {
     static const heed_causal causal[3] = { HEED_CAUSAL_NONE, HEED_CAUSAL_BOTTOM_RIGHT, HEED_CAUSAL_TOP_LEFT };
-    static const named_steps none = { "", 0, -1, -1, 0.0f };
+    static const named_steps none = { "", -1, -1, 0, 0.0f };
     for (int i = 0; i < 6; i++) {
         for (int packed = 0; packed < 2; packed++) {
             verify_case item = cases_attention(4, 17, 61, 16, 20);
