@@ -33,6 +33,12 @@ static ptrdiff_t row_distance(const heed_strides *strides, size_t n)
     return n > 1 ? (ptrdiff_t)strides->seq : 0;
 }
 
+/* From a row to the one to be asked for, in bytes. */
+static uintptr_t row_ahead(const heed_strides *strides, size_t size)
+{
+    return (uintptr_t)strides->seq * size * (uintptr_t)keys_ahead(size);
+}
+
 static int64_t page_of(const heed_run_state *r, const heed_sequence *s, int64_t key)
 {
     const heed_attention *a = &r->plan->attention;
@@ -67,12 +73,6 @@ static uintptr_t page_ahead(const heed_run_state *r, const heed_sequence *s, con
     return pages * size + (uintptr_t)within * bytes_a_token;
 }
 
-/* Columns that are written whole: panels, and vectors of any backend. */
-static size_t widest(const heed_backend *b)
-{
-    return b->nr > HEED_LANES ? (size_t)b->nr : HEED_LANES;
-}
-
 void heed_pack_keys(
     const heed_run_state *r, const heed_sequence *s, int64_t kv_head, int64_t first, size_t n, float *panels)
 {
@@ -81,15 +81,14 @@ void heed_pack_keys(
     const heed_strides *strides = &a->strides_k;
     const size_t d = (size_t)a->head_dim, size = heed_type_size(a->type_k), page = (size_t)a->page_size;
     if (!page) {
-        const uintptr_t ahead = (uintptr_t)strides->seq * size * (uintptr_t)keys_ahead(size);
         b->pack_k(a->type_k, panels, tensor_row(s, r->tensors->k, strides, size, kv_head, first),
-            row_distance(strides, n), n, d, ahead);
+            row_distance(strides, n), n, d, row_ahead(strides, size));
         return;
     }
     for (size_t j = 0; j < n;) {
         const int64_t key = first + (int64_t)j;
         const size_t within = (size_t)(key % a->page_size), count = smaller(page - within, n - j);
-        const size_t width = j + count < n ? count : heed_round_up(n, widest(b)) - j;
+        const size_t width = j + count < n ? count : heed_packed_columns(b, n) - j;
         b->pack_kt(a->type_k, panels, j, width,
             page_part(r, s, r->tensors->k, strides, size, kv_head, key) + within * size, page, count, d,
             page_ahead(r, s, strides, size, key, size));
@@ -97,26 +96,38 @@ void heed_pack_keys(
     }
 }
 
+/* Values from a key on as far as their rows lie evenly: all of a tensor's, or the rest of a page. */
+typedef struct piece {
+    const char *from;
+    ptrdiff_t ld;
+    size_t n;
+    uintptr_t ahead;
+} piece;
+
+static piece values_at(const heed_run_state *r, const heed_sequence *s, int64_t kv_head, int64_t key, size_t n)
+{
+    const heed_attention *a = &r->plan->attention;
+    const heed_strides *strides = &a->strides_v;
+    const size_t size = heed_type_size(a->type_v), dv = (size_t)a->head_dim_v;
+    if (!a->page_size)
+        return (piece){ tensor_row(s, r->tensors->v, strides, size, kv_head, key), row_distance(strides, n), n,
+            row_ahead(strides, size) };
+    const size_t within = (size_t)(key % a->page_size);
+    return (piece){ page_part(r, s, r->tensors->v, strides, size, kv_head, key) + within * dv * size, (ptrdiff_t)dv,
+        smaller((size_t)a->page_size - within, n), page_ahead(r, s, strides, size, key, dv * size) };
+}
+
 int heed_pack_values(
     const heed_run_state *r, const heed_sequence *s, int64_t kv_head, int64_t first, size_t n, size_t ld, float *panels)
 {
     const heed_attention *a = &r->plan->attention;
     const heed_backend *b = r->plan->backend;
-    const heed_strides *strides = &a->strides_v;
-    const size_t dv = (size_t)a->head_dim_v, size = heed_type_size(a->type_v), page = (size_t)a->page_size;
-    if (!page) {
-        const uintptr_t ahead = (uintptr_t)strides->seq * size * (uintptr_t)keys_ahead(size);
-        return b->pack_v(a->type_v, panels, ld, tensor_row(s, r->tensors->v, strides, size, kv_head, first),
-            row_distance(strides, n), n, dv, ahead);
-    }
     int finite = 1;
     for (size_t j = 0; j < n;) {
-        const int64_t key = first + (int64_t)j;
-        const size_t within = (size_t)(key % a->page_size), count = smaller(page - within, n - j);
-        finite &= b->pack_v(a->type_v, panels + j * (size_t)b->nr, ld,
-            page_part(r, s, r->tensors->v, strides, size, kv_head, key) + within * dv * size, (ptrdiff_t)dv, count, dv,
-            page_ahead(r, s, strides, size, key, dv * size));
-        j += count;
+        const piece v = values_at(r, s, kv_head, first + (int64_t)j, n - j);
+        finite &=
+            b->pack_v(a->type_v, panels + j * (size_t)b->nr, ld, v.from, v.ld, v.n, (size_t)a->head_dim_v, v.ahead);
+        j += v.n;
     }
     return finite;
 }
@@ -128,7 +139,7 @@ static void row_scores(const heed_run_state *r, const char *from, heed_few *t, f
     const heed_backend *b = r->plan->backend;
     const ptrdiff_t ld = row_distance(&a->strides_k, t->n);
     const size_t size = heed_type_size(a->type_k), n = t->n, width = heed_round_up(t->d, HEED_LANES);
-    const uintptr_t ahead = (uintptr_t)ld * size * (uintptr_t)keys_ahead(size);
+    const uintptr_t ahead = row_ahead(&a->strides_k, size);
     t->from = from;
     t->ld = ld;
     t->ahead = ahead;
@@ -190,24 +201,14 @@ void heed_few_values(const heed_run_state *r, const heed_sequence *s, int64_t kv
     const float *weights, size_t m, float *sums, size_t ld_sums)
 {
     const heed_attention *a = &r->plan->attention;
-    const heed_strides *strides = &a->strides_v;
-    const size_t size = heed_type_size(a->type_v), dv = (size_t)a->head_dim_v;
-    heed_few t = { .to = sums, .ld_to = ld_sums, .ld_rows = HEED_LD_SCORES, .m = m, .d = dv };
+    heed_few t = { .to = sums, .ld_to = ld_sums, .ld_rows = HEED_LD_SCORES, .m = m, .d = (size_t)a->head_dim_v };
     for (size_t j = 0; j < n; j += t.n) {
-        const int64_t key = first + (int64_t)j;
+        const piece v = values_at(r, s, kv_head, first + (int64_t)j, n - j);
         t.rows = weights + j;
-        if (a->page_size) {
-            const int64_t within = key % a->page_size;
-            t.n = smaller((size_t)(a->page_size - within), n - j);
-            t.from = page_part(r, s, r->tensors->v, strides, size, kv_head, key) + (size_t)within * dv * size;
-            t.ld = (ptrdiff_t)dv;
-            t.ahead = page_ahead(r, s, strides, size, key, dv * size);
-        } else {
-            t.n = n;
-            t.from = tensor_row(s, r->tensors->v, strides, size, kv_head, key);
-            t.ld = row_distance(strides, n);
-            t.ahead = (uintptr_t)strides->seq * size * (uintptr_t)keys_ahead(size);
-        }
+        t.from = v.from;
+        t.ld = v.ld;
+        t.n = v.n;
+        t.ahead = v.ahead;
         r->plan->backend->pv_few(a->type_v, &t);
     }
 }

@@ -103,7 +103,7 @@ heed_status heed_cache_check_pages(
 
 /* ---- Append ---- */
 
-/* One token's new tokens of a sequence: where they come from and go to. */
+/* Where new tokens go to and come from. */
 typedef struct append {
     const heed_kv_cache *cache;
     const heed_kv_tokens *tokens;

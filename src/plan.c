@@ -104,6 +104,11 @@ static void cut_into_tasks(heed_plan *plan)
     cut_into_waves(plan);
 }
 
+size_t heed_packed_columns(const heed_backend *backend, size_t keys)
+{
+    return heed_round_up(keys, backend->nr > HEED_LANES ? (size_t)backend->nr : HEED_LANES);
+}
+
 /* count rows of `width` floats. */
 static int place_rows(size_t *size, size_t *offset, size_t count, size_t width)
 {
@@ -131,9 +136,7 @@ static int map_scratch(heed_plan *plan, size_t width_v)
 /* What the tasks of a wave share: packed keys and values, or partial results. */
 static int map_wave(heed_plan *plan, size_t *size, size_t width_v)
 {
-    /* Transposed keys are packed in units of HEED_LANES, which may be wider than a panel. */
-    const size_t nr = (size_t)plan->backend->nr, unit = nr > HEED_LANES ? nr : HEED_LANES;
-    const size_t keys = heed_round_up((size_t)plan->attention.seq_len_kv, unit);
+    const size_t keys = heed_packed_columns(plan->backend, (size_t)plan->attention.seq_len_kv);
     const size_t wave = (size_t)plan->wave, rows = (size_t)plan->block_rows;
     size_t blocks;
     if (!plan->packs_shared && plan->splits == 1)

@@ -91,6 +91,9 @@ heed_status heed_check_workspace(const void *workspace, size_t size, size_t need
 heed_status heed_check_lengths(
     const char *name, const int32_t *lengths, int64_t batch, int64_t most, heed_error *error);
 
+/* Columns that packing so many keys writes: whole panels, and whole units of transposed keys, which may be wider. */
+size_t heed_packed_columns(const heed_backend *backend, size_t keys);
+
 /* Threads worth waking for that many keys, of all kv heads together. */
 int32_t heed_plan_workers(const heed_plan *plan, double keys);
 
