@@ -14,9 +14,9 @@ enum {
                               : 8,
     FEW_UNIT = HEED_LANES / VEC_LANES, /* vectors of a unit of 16 transposed keys */
     FEW_WIDE = VEC_REGISTERS >= 32 ? 16 : 8,
-    /* Sums of the smallest piece of transposed keys, one unit: with fewer than 4 lanes more than fit registers. */
-    FEW_MOST = (int)HEED_FEW * (int)FEW_UNIT < 16 ? 16 : (int)HEED_FEW * (int)FEW_UNIT
+    FEW_MOST = 16 /* sums of any instance */
 };
+_Static_assert(VEC_LANES < 4 || (int)HEED_FEW * (int)FEW_UNIT <= (int)FEW_MOST, "all rows of a unit fit the sums");
 
 /* What makes no whole square: the last keys, or the last dimensions.  Continues the sums that t->to holds for `rows` keys from j on,
  * over the dimensions from p on, and scales them. */
@@ -82,7 +82,7 @@ INLINE size_t few_keys(const int m, const int groups, const heed_few *t, size_t 
     for (; j + (size_t)step <= t->n; j += (size_t)step) {
         const float *k = (const float *)t->from + (ptrdiff_t)j * t->ld;
         const vf scale = vf_set1(whole == t->d ? t->scale : 1.0f);
-        vf acc[16];
+        vf acc[FEW_MOST];
         UNROLL
         for (int i = 0; i < m * groups; i++)
             acc[i] = vf_zero();
@@ -117,41 +117,6 @@ INLINE void few_rows(const int m, const heed_few *t)
         for (int row = 0; row < m; row++)
             vf_store(t->to + (size_t)row * t->ld_to + j, vf_zero());
         HEED_FN(few_rest)(t, j, pack_left(t->n, j), 0);
-    }
-}
-
-/* Rows that share a pass: four, two or one.  An instance for each number of rows and type would be half of the library; narrow
- * vectors (scalar) gain nothing from more than one. */
-INLINE size_t few_together(size_t m)
-{
-    return VEC_LANES < 4 || m == 1 ? 1 : m < 4 ? 2 : 4;
-}
-
-/* The product of the next rows, from row i on. */
-INLINE heed_few few_part(const heed_few *t, size_t i)
-{
-    heed_few part = *t;
-    part.m = few_together(t->m - i);
-    part.rows = t->rows + i * t->ld_rows;
-    part.to = t->to + i * t->ld_to;
-    return part;
-}
-
-/* C's template: instances for the numbers of rows. */
-INLINE void few_keys_of(const heed_few *t)
-{
-    switch (VEC_LANES < 4 ? 1 : t->m) {
-    case 1: few_rows(1, t); break;
-    case 2: few_rows(2, t); break;
-    default: few_rows(4, t); break;
-    }
-}
-
-static void HEED_FN(qk_few)(const heed_few *t)
-{
-    for (size_t i = 0; i < t->m; i += few_together(t->m - i)) {
-        const heed_few part = few_part(t, i);
-        few_keys_of(&part);
     }
 }
 
@@ -234,33 +199,6 @@ INLINE void few_units_m(const heed_type type, const int m, const heed_few *t)
         few_units(type, m, 1, t, u);
 }
 
-INLINE void few_keys_transposed(const heed_type type, const heed_few *t)
-{
-    switch (VEC_LANES < 4 ? 1 : t->m) {
-    case 1: few_units_m(type, 1, t); break;
-    case 2: few_units_m(type, 2, t); break;
-    default: few_units_m(type, 4, t); break;
-    }
-}
-
-INLINE void few_keys_transposed_of(heed_type type, const heed_few *t)
-{
-    switch (type) {
-    case HEED_TYPE_F16: few_keys_transposed(HEED_TYPE_F16, t); break;
-    case HEED_TYPE_BF16: few_keys_transposed(HEED_TYPE_BF16, t); break;
-    case HEED_TYPE_I8: few_keys_transposed(HEED_TYPE_I8, t); break;
-    default: few_keys_transposed(HEED_TYPE_F32, t); break;
-    }
-}
-
-static void HEED_FN(qk_few_t)(heed_type type, const heed_few *t)
-{
-    for (size_t i = 0; i < t->m; i += few_together(t->m - i)) {
-        const heed_few part = few_part(t, i);
-        few_keys_transposed_of(type, &part);
-    }
-}
-
 /* ---- Values ---- */
 
 /* The last columns, fewer than a vector has. */
@@ -298,7 +236,7 @@ INLINE void few_columns(const heed_type type, const int m, const int vecs, const
     const ptrdiff_t row_bytes = t->ld * (ptrdiff_t)size;
     const char *row = (const char *)t->from + c * size;
     const float *weights = t->rows;
-    vf acc[16];
+    vf acc[FEW_MOST];
     UNROLL
     for (int i = 0; i < m * vecs; i++)
         acc[i] = vf_load(t->to + (size_t)(i / vecs) * t->ld_to + c + (size_t)(i % vecs) * VEC_LANES);
@@ -331,31 +269,66 @@ INLINE void few_values_m(const heed_type type, const int m, const heed_few *t)
         HEED_FN(few_last)(type, t, c);
 }
 
-INLINE void few_values(const heed_type type, const heed_few *t)
+/* ---- Instances ---- */
+
+enum { FEW_KEYS, FEW_TRANSPOSED, FEW_VALUES };
+
+INLINE void few_instance(const int kind, const heed_type type, const int m, const heed_few *t)
 {
-    switch (VEC_LANES < 4 ? 1 : t->m) {
-    case 1: few_values_m(type, 1, t); break;
-    case 2: few_values_m(type, 2, t); break;
-    default: few_values_m(type, 4, t); break;
+    if (kind == FEW_KEYS)
+        few_rows(m, t);
+    else if (kind == FEW_TRANSPOSED)
+        few_units_m(type, m, t);
+    else
+        few_values_m(type, m, t);
+}
+
+/* Rows that share a pass: four, two or one.  An instance for each number of rows and type would be half of the library; narrow
+ * vectors (scalar) gain nothing from more than one. */
+INLINE size_t few_together(size_t m)
+{
+    return VEC_LANES < 4 || m == 1 ? 1 : m < 4 ? 2 : 4;
+}
+
+/* C's template: all rows, by instances for the numbers of rows that share a pass. */
+INLINE void few_all(const int kind, const heed_type type, const heed_few *t)
+{
+    heed_few part = *t;
+    for (size_t i = 0; i < t->m; i += part.m) {
+        part.m = few_together(t->m - i);
+        part.rows = t->rows + i * t->ld_rows;
+        part.to = t->to + i * t->ld_to;
+        switch (VEC_LANES < 4 ? 1 : part.m) {
+        case 1: few_instance(kind, type, 1, &part); break;
+        case 2: few_instance(kind, type, 2, &part); break;
+        default: few_instance(kind, type, 4, &part); break;
+        }
     }
 }
 
-INLINE void few_values_of(heed_type type, const heed_few *t)
+INLINE void few_of(const int kind, heed_type type, const heed_few *t)
 {
     switch (type) {
-    case HEED_TYPE_F16: few_values(HEED_TYPE_F16, t); break;
-    case HEED_TYPE_BF16: few_values(HEED_TYPE_BF16, t); break;
-    case HEED_TYPE_I8: few_values(HEED_TYPE_I8, t); break;
-    default: few_values(HEED_TYPE_F32, t); break;
+    case HEED_TYPE_F16: few_all(kind, HEED_TYPE_F16, t); break;
+    case HEED_TYPE_BF16: few_all(kind, HEED_TYPE_BF16, t); break;
+    case HEED_TYPE_I8: few_all(kind, HEED_TYPE_I8, t); break;
+    default: few_all(kind, HEED_TYPE_F32, t); break;
     }
+}
+
+static void HEED_FN(qk_few)(const heed_few *t)
+{
+    few_all(FEW_KEYS, HEED_TYPE_F32, t);
+}
+
+static void HEED_FN(qk_few_t)(heed_type type, const heed_few *t)
+{
+    few_of(FEW_TRANSPOSED, type, t);
 }
 
 static void HEED_FN(pv_few)(heed_type type, const heed_few *t)
 {
-    for (size_t i = 0; i < t->m; i += few_together(t->m - i)) {
-        const heed_few part = few_part(t, i);
-        few_values_of(type, &part);
-    }
+    few_of(FEW_VALUES, type, t);
 }
 
 #endif
