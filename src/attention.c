@@ -74,14 +74,11 @@ void heed_query_task(void *argument, int64_t index, int32_t worker)
     heed_rows_hide_weights(&t, 0, p->blocks_kv);
     heed_rows_reset(&t);
     const heed_span seen = heed_rows_blocks(&t);
-    const int is_short = heed_is_short(p, &t.seq);
-    for (int64_t block = seen.lo; block < seen.hi; block++) {
-        if (!heed_rows_ranges(&t, block))
-            continue;
-        if (is_short)
-            heed_short_block(&t, block);
-        else
-            shared_block(&t, wave_head, block);
-    }
+    if (heed_is_short(p, &t.seq))
+        heed_short_blocks(&t, seen);
+    else
+        for (int64_t block = seen.lo; block < seen.hi; block++)
+            if (heed_rows_ranges(&t, block))
+                shared_block(&t, wave_head, block);
     heed_rows_finish(&t);
 }

@@ -53,7 +53,7 @@ typedef struct heed_score {
 } heed_score;
 
 /* A product of one to HEED_FEW rows with keys or values where they are stored. */
-enum { HEED_FEW = 4, HEED_FEW_UNITS = 64 / HEED_LANES, HEED_FEW_KEYS = 32 };
+enum { HEED_FEW = 4, HEED_FEW_UNITS = 64 / HEED_LANES };
 typedef struct heed_few {
     float *to; /* qk: scores; pv: sums, continued */
     size_t ld_to;
@@ -63,11 +63,18 @@ typedef struct heed_few {
     const void *from; /* n rows */
     ptrdiff_t ld;     /* elements between rows; transposed keys: between dimensions */
     uintptr_t ahead;  /* prefetched so many bytes behind each row, 0: nothing */
+    void *room;       /* narrow keys stored as rows: twice heed_deal_bytes */
     float scale;      /* qk */
     /* Transposed keys, 16 at a time: readable as 16 even where the last has fewer. */
     const void *units[HEED_FEW_UNITS];
     uintptr_t units_ahead[HEED_FEW_UNITS];
 } heed_few;
+
+/* Room for 16 keys of 16 bits, or 32 of 8, transposed in pieces of 16 bytes. */
+static inline size_t heed_deal_bytes(size_t d, size_t size)
+{
+    return (d * size + 15) / 16 * (512 / size);
+}
 
 typedef struct heed_backend {
     heed_isa isa;
@@ -111,12 +118,8 @@ typedef struct heed_backend {
         const heed_range *rows, size_t m, size_t d, int v_is_finite, const float *keep, const float *add);
     /* o[c] = x[c] * add + o[c] * keep for c < n, a multiple of nr. */
     void (*blend_row)(float *o, const float *x, float keep, float add, size_t n);
-    /* to[j][c] = from[j][c] as f32, each row of to written up to a whole vector. */
-    void (*unpack_rows)(
-        heed_type type, float *to, size_t ld_to, const void *from, ptrdiff_t ld, size_t n, size_t d, uintptr_t ahead);
-    /* to[i][j] = scale * (rows[i] . key j), up to n rounded up to HEED_LANES; of f32 keys stored as rows, or keys of any type stored
-     * transposed. */
-    void (*qk_few)(const heed_few *t);
+    /* to[i][j] = scale * (rows[i] . key j), up to n rounded up to HEED_LANES; of keys stored as rows, or stored transposed. */
+    void (*qk_few)(heed_type type, const heed_few *t);
     void (*qk_few_t)(heed_type type, const heed_few *t);
     /* to[i][c] += rows[i] . v[:, c], each a chain that continues in ascending order; to is read and written up to whole vectors. */
     void (*pv_few)(heed_type type, const heed_few *t);

@@ -95,11 +95,39 @@ static void strip_values(
         (size_t)p->attention.head_dim_v, finite, NULL, NULL);
 }
 
-/* A block's partial result: maxima and sums where state has room for them, weighted values in `sums`. */
-static void partial_block(heed_row_block *t, const heed_rows *state, int64_t block, float *sums)
+/* ---- Several blocks: keys of all, then values of all, so that each is read in long pieces ---- */
+
+/* A block of those at work: its scores, and where the softmax leaves the factors of what it merges. */
+static void take_slot(heed_row_block *t, size_t slot)
 {
+    const heed_plan *p = t->run->plan;
+    const size_t padded = heed_round_up((size_t)p->block_rows, HEED_LANES);
+    float *factors = (float *)(t->scratch + p->map.factors) + slot * 2 * padded;
+    t->scores = (float *)(t->scratch + p->map.scores) + slot * t->m * HEED_LD_SCORES;
+    t->state.keep = factors;
+    t->state.add = factors + padded;
+}
+
+static int64_t num_slots(const heed_row_block *t)
+{
+    const int64_t slots = (int64_t)(t->run->plan->score_rows / t->m);
+    return slots < HEED_BLOCKS_TOGETHER ? slots : HEED_BLOCKS_TOGETHER;
+}
+
+/* A block's maxima and sums where state has room for them, its weights into the slot; 0 if no row sees any key. */
+static int block_weights(heed_row_block *t, const heed_rows *state, int64_t block)
+{
+    if (!heed_rows_ranges(t, block))
+        return 0;
     for_strips(t, block, strip_scores, NULL);
     heed_rows_softmax(t, state, block);
+    return 1;
+}
+
+/* Of a block that has weights: its weighted values. */
+static void block_values(heed_row_block *t, int64_t block, float *sums)
+{
+    heed_rows_ranges(t, block);
     memset(sums, 0, t->m * width_v(t->run->plan) * sizeof(float));
     for_strips(t, block, strip_values, sums);
 }
@@ -113,11 +141,25 @@ static void blend_sums(heed_row_block *t, const float *sums)
             t->out + i * width, sums + i * width, t->state.keep[i], t->state.add[i], width);
 }
 
-void heed_short_block(heed_row_block *t, int64_t block)
+void heed_short_blocks(heed_row_block *t, heed_span blocks)
 {
     float *sums = (float *)(t->scratch + t->run->plan->map.sums);
-    partial_block(t, &t->state, block, sums);
-    blend_sums(t, sums);
+    int used[HEED_BLOCKS_TOGETHER];
+    const int64_t together = num_slots(t);
+    for (int64_t first = blocks.lo; first < blocks.hi; first += together) {
+        const int64_t n = blocks.hi - first < together ? blocks.hi - first : together;
+        for (int64_t i = 0; i < n; i++) {
+            take_slot(t, (size_t)i);
+            used[i] = block_weights(t, &t->state, first + i);
+        }
+        for (int64_t i = 0; i < n; i++) {
+            if (!used[i])
+                continue;
+            take_slot(t, (size_t)i);
+            block_values(t, first + i, sums);
+            blend_sums(t, sums);
+        }
+    }
 }
 
 /* ---- Split over threads ---- */
@@ -149,6 +191,22 @@ static float *sums_of_partial(const heed_row_block *t, float *partial)
     return partial + 2 * heed_round_up((size_t)t->run->plan->block_rows, HEED_LANES);
 }
 
+/* Partial results of blocks that fit the slots together. */
+static void split_blocks(heed_row_block *t, int64_t wave_head, heed_span blocks)
+{
+    const heed_run_state *r = t->run;
+    for (int64_t block = blocks.lo; block < blocks.hi; block++) {
+        take_slot(t, (size_t)(block - blocks.lo));
+        const heed_rows state = state_of_partial(t, partial_of(r, wave_head, block));
+        *partial_used(r, wave_head, block) = (char)block_weights(t, &state, block);
+    }
+    for (int64_t block = blocks.lo; block < blocks.hi; block++) {
+        take_slot(t, (size_t)(block - blocks.lo));
+        if (*partial_used(r, wave_head, block))
+            block_values(t, block, sums_of_partial(t, partial_of(r, wave_head, block)));
+    }
+}
+
 void heed_split_task(void *argument, int64_t index, int32_t worker)
 {
     const heed_run_state *r = argument;
@@ -158,17 +216,16 @@ void heed_split_task(void *argument, int64_t index, int32_t worker)
     heed_row_block t;
     heed_rows_begin(&t, r, r->first_head + wave_head, 0, worker);
     heed_rows_hide_weights(&t, first, end);
-    const heed_span seen = heed_rows_blocks(&t);
-    if (first < seen.hi && seen.lo < end)
-        heed_rows_reset(&t);
-    for (int64_t block = first; block < end; block++) {
-        const int used = block >= seen.lo && block < seen.hi && heed_rows_ranges(&t, block);
-        *partial_used(r, wave_head, block) = (char)used;
-        if (!used)
-            continue;
-        float *partial = partial_of(r, wave_head, block);
-        const heed_rows state = state_of_partial(&t, partial);
-        partial_block(&t, &state, block, sums_of_partial(&t, partial));
+    memset(partial_used(r, wave_head, first), 0, (size_t)(end - first));
+    heed_span seen = heed_rows_blocks(&t);
+    seen.lo = seen.lo < first ? first : seen.lo;
+    seen.hi = seen.hi > end ? end : seen.hi;
+    if (seen.lo >= seen.hi)
+        return;
+    heed_rows_reset(&t);
+    for (const int64_t together = num_slots(&t); seen.lo < seen.hi; seen.lo += together) {
+        const heed_span part = { seen.lo, seen.hi - seen.lo < together ? seen.hi : seen.lo + together };
+        split_blocks(&t, wave_head, part);
     }
 }
 

@@ -8,7 +8,7 @@
 /* 1 if all queries of the sequence fit one block of rows, which then reads keys and values from where they are. */
 int heed_is_short(const heed_plan *plan, const heed_sequence *s);
 
-/* One block of keys for such rows, merged into their state. */
-void heed_short_block(heed_row_block *t, int64_t block);
+/* Blocks of keys for such rows, merged into their state. */
+void heed_short_blocks(heed_row_block *t, heed_span blocks);
 
 #endif

@@ -6,9 +6,9 @@
 #include <string.h>
 
 enum {
-    /* What is asked for while reading: 64 keys ahead of f32, more of narrower types (half and twice as many give the same within
-     * noise; none costs a third of the read bandwidth). */
-    BYTES_AHEAD = 256
+    /* What is asked for while reading rows or pages that lie apart: 64 keys ahead of f32, more of narrower types (half and twice as
+     * many give the same within noise; none costs a third of the read bandwidth). */
+    BYTES_AHEAD = 256,
 };
 
 static int64_t keys_ahead(size_t size)
@@ -111,7 +111,7 @@ static piece values_at(const heed_run_state *r, const heed_sequence *s, int64_t 
     const size_t size = heed_type_size(a->type_v), dv = (size_t)a->head_dim_v;
     if (!a->page_size)
         return (piece){ tensor_row(s, r->tensors->v, strides, size, kv_head, key), row_distance(strides, n), n,
-            row_ahead(strides, size) };
+            strides->seq == a->head_dim_v ? 0 : row_ahead(strides, size) };
     const size_t within = (size_t)(key % a->page_size);
     return (piece){ page_part(r, s, r->tensors->v, strides, size, kv_head, key) + within * dv * size, (ptrdiff_t)dv,
         smaller((size_t)a->page_size - within, n), page_ahead(r, s, strides, size, key, dv * size) };
@@ -130,31 +130,6 @@ int heed_pack_values(
         j += v.n;
     }
     return finite;
-}
-
-/* Keys stored as rows: f32 ones where they are, others through `room`, HEED_FEW_KEYS at a time. */
-static void row_scores(const heed_run_state *r, const char *from, heed_few *t, float *room)
-{
-    const heed_attention *a = &r->plan->attention;
-    const heed_backend *b = r->plan->backend;
-    const ptrdiff_t ld = row_distance(&a->strides_k, t->n);
-    const size_t size = heed_type_size(a->type_k), n = t->n, width = heed_round_up(t->d, HEED_LANES);
-    const uintptr_t ahead = row_ahead(&a->strides_k, size);
-    t->from = from;
-    t->ld = ld;
-    t->ahead = ahead;
-    if (a->type_k == HEED_TYPE_F32) {
-        b->qk_few(t);
-        return;
-    }
-    t->from = room;
-    t->ld = (ptrdiff_t)width;
-    t->ahead = 0;
-    for (size_t j = 0; j < n; j += t->n, t->to += t->n, from += ld * (ptrdiff_t)(t->n * size)) {
-        t->n = smaller(n - j, HEED_FEW_KEYS);
-        b->unpack_rows(a->type_k, room, width, from, ld, t->n, t->d, ahead);
-        b->qk_few(t);
-    }
 }
 
 /* Keys in pages, 16 at a time: a page has whole units of them. */
@@ -187,7 +162,11 @@ void heed_few_scores(const heed_run_state *r, const heed_sequence *s, int64_t kv
         .d = (size_t)a->head_dim,
         .scale = a->scale };
     if (!a->page_size) {
-        row_scores(r, tensor_row(s, r->tensors->k, strides, size, kv_head, first), &t, room);
+        t.from = tensor_row(s, r->tensors->k, strides, size, kv_head, first);
+        t.ld = row_distance(strides, n);
+        t.ahead = row_ahead(strides, size);
+        t.room = room;
+        r->plan->backend->qk_few(a->type_k, &t);
         return;
     }
     for (size_t j = 0; j < n; j += t.n, t.to += t.n) {

@@ -15,7 +15,7 @@ int heed_pack_values(const heed_run_state *r, const heed_sequence *s, int64_t kv
     size_t ld, float *panels);
 
 /* The same keys and values times at most HEED_FEW rows, straight from where they are: scores [m][n] with HEED_LD_SCORES between
- * rows, respectively sums that continue.  room: HEED_FEW_KEYS x head_dim rounded up to HEED_LANES. */
+ * rows, respectively sums that continue.  room: HEED_STRIP_KV x head_dim rounded up to HEED_LANES. */
 void heed_few_scores(const heed_run_state *r, const heed_sequence *s, int64_t kv_head, int64_t first, size_t n,
     const float *q, size_t m, float *scores, float *room);
 void heed_few_values(const heed_run_state *r, const heed_sequence *s, int64_t kv_head, int64_t first, size_t n,

@@ -122,7 +122,10 @@ static int map_scratch(heed_plan *plan, size_t width_v)
     const size_t rows = (size_t)plan->block_rows, padded = heed_round_up(rows, HEED_LANES);
     const size_t d = (size_t)plan->attention.head_dim;
     map->size = 0;
-    return place_rows(&map->size, &map->q, rows, d) && place_rows(&map->size, &map->scores, rows, HEED_LD_SCORES) &&
+    plan->score_rows = rows > HEED_SCORE_ROWS ? rows : HEED_SCORE_ROWS;
+    return place_rows(&map->size, &map->q, rows, d) &&
+           place_rows(&map->size, &map->scores, plan->score_rows, HEED_LD_SCORES) &&
+           place_rows(&map->size, &map->factors, 2 * HEED_BLOCKS_TOGETHER, padded) &&
            place_rows(&map->size, &map->out, rows, width_v) && place_rows(&map->size, &map->state, 6, padded) &&
            heed_place(&map->size, &map->ranges, padded, sizeof(heed_range)) &&
            heed_place(&map->size, &map->mask_row, 1, sizeof(heed_mask_row)) &&

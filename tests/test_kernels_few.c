@@ -71,13 +71,14 @@ static void define_scores(
         }
 }
 
-static void keys_as_rows(check_rng *rng, size_t m, size_t n, size_t d)
+static void keys_as_rows(check_rng *rng, heed_type type, size_t m, size_t n, size_t d)
 {
-    const size_t ld = d + check_next(rng) % 5;
+    static const size_t sizes[TYPES] = { 4, 2, 2, 1 };
+    const size_t ld = d + check_next(rng) % 3, size = sizes[type];
     const int reversed = check_next(rng) % 4 == 0;
     const float scale = check_normal(rng);
     const few_rows q = make_rows(rng, m, d);
-    kernel_stored k = kernels_stored(rng, HEED_TYPE_F32, (n - 1) * ld + d);
+    kernel_stored k = kernels_stored(rng, type, (n - 1) * ld + d);
     for (size_t j = 0; j + 1 < n; j++)
         for (size_t c = d; c < ld; c++)
             kernels_stored_set(&k, j * ld + c, 0);
@@ -90,9 +91,10 @@ static void keys_as_rows(check_rng *rng, size_t m, size_t n, size_t d)
             want[i * n + n - 1 - j] = swap;
         }
     for (size_t i = 0; usable[i]; i++) {
-        check_case("%s m %zu n %zu d %zu ld %zu reversed %d", heed_isa_name(usable[i]->isa), m, n, d, ld, reversed);
+        check_case("%s %s m %zu n %zu d %zu ld %zu reversed %d", heed_isa_name(usable[i]->isa), kernels_type_name(type),
+            m, n, d, ld, reversed);
         const few_sums s = make_sums(m, kernels_up(n, HEED_LANES), i);
-        const float *first = kernels_stored_input(&k, 0, (n - 1) * ld + d);
+        const void *first = kernels_stored_input(&k, 0, (n - 1) * ld + d);
         const heed_few t = { .to = s.at,
             .ld_to = s.ld,
             .rows = rows_input(&q),
@@ -100,11 +102,12 @@ static void keys_as_rows(check_rng *rng, size_t m, size_t n, size_t d)
             .m = m,
             .n = n,
             .d = d,
-            .from = reversed ? first + (n - 1) * ld : first,
+            .room = check_output(2 * heed_deal_bytes(d, size) / sizeof(float), CHECK_GUARD_BEHIND),
+            .from = reversed ? (const char *)first + (n - 1) * ld * size : first,
             .ld = reversed ? -(ptrdiff_t)ld : (ptrdiff_t)ld,
             .ahead = n % 2 ? 8192 : 0,
             .scale = scale };
-        usable[i]->qk_few(&t);
+        usable[i]->qk_few(type, &t);
         check_sums(&s, want, n, "qk_few");
         check_free_all();
     }
@@ -116,11 +119,12 @@ static void keys_as_rows(check_rng *rng, size_t m, size_t n, size_t d)
 static void keys(void)
 {
     check_rng rng = check_rng_named("few keys");
-    for (size_t m = 1; m <= HEED_FEW; m++)
-        for (size_t n = 1; n <= MOST_N; n++)
-            for (size_t d = 1 + n % 7; d <= 130; d += 7 + (m + n) % 9)
-                if (check_keep(n * 130 + d, 29))
-                    keys_as_rows(&rng, m, n, d);
+    for (int type = 0; type < TYPES; type++)
+        for (size_t m = 1; m <= HEED_FEW; m++)
+            for (size_t n = 1; n <= MOST_N; n++)
+                for (size_t d = 1 + n % 7; d <= 130; d += 7 + (m + n) % 9)
+                    if (check_keep(n * 130 + d, 29))
+                        keys_as_rows(&rng, (heed_type)type, m, n, d);
 }
 
 /* Units of 16 keys from pages of their own: [dimension][page_size], of which a unit is 16 columns. */

@@ -87,23 +87,6 @@ static void check_pack_v(const heed_backend *b, const matrix *x, size_t more, in
     check_free_all();
 }
 
-static void check_unpack(const heed_backend *b, const matrix *x, int reversed)
-{
-    const size_t width = kernels_up(x->d, (size_t)b->lanes), ld_to = width + x->n % 3, n = x->n;
-    float *to = check_output((n - 1) * ld_to + width, CHECK_GUARD_BEHIND);
-    const ptrdiff_t ld = (ptrdiff_t)x->ld;
-    b->unpack_rows(
-        x->data.type, to, ld_to, reversed ? reversed_input(x) : matrix_input(x), reversed ? -ld : ld, n, x->d, AHEAD);
-    for (size_t j = 0; j < n; j++) {
-        for (size_t c = 0; c < x->d; c++)
-            if (!same_element(to[j * ld_to + c], at(x, reversed ? n - 1 - j : j, c)))
-                CHECK(false, "unpack_rows: row %zu element %zu: %g", j, c, (double)to[j * ld_to + c]);
-        if (j + 1 < n)
-            check_untouched(to + j * ld_to + width, ld_to - width, "unpack_rows: between rows");
-    }
-    check_free_all();
-}
-
 /* Rows: all values finite, then one that is not, or is as large as can be. */
 static void rows_of(check_rng *rng, heed_type type, size_t n, size_t d)
 {
@@ -116,7 +99,6 @@ static void rows_of(check_rng *rng, heed_type type, size_t n, size_t d)
                 spoilt ? which : 3);
             check_pack_k(usable[i], &x, reversed);
             check_pack_v(usable[i], &x, (n * d) % 3 * 5, finite, reversed);
-            check_unpack(usable[i], &x, reversed);
         }
         kernels_stored_set(&x.data, j * x.ld + c, which);
     }

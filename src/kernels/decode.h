@@ -7,16 +7,32 @@
 #define HEED_KERNELS_DECODE_H
 
 enum {
-    /* Sums kept at once: what a square of keys leaves of the registers, and no more than hide the latency of a multiply-add. */
-    FEW_ROOM = VEC_REGISTERS - VEC_COLUMNS - 3,
-    FEW_SUMS = FEW_ROOM < 4   ? 4
-               : FEW_ROOM < 8 ? FEW_ROOM
-                              : 8,
     FEW_UNIT = HEED_LANES / VEC_LANES, /* vectors of a unit of 16 transposed keys */
     FEW_WIDE = VEC_REGISTERS >= 32 ? 16 : 8,
-    FEW_MOST = 16 /* sums of any instance */
+    FEW_MOST = 16,  /* sums of any instance */
+    FEW_PAGE = 4095 /* bytes, and a row, are worked on at once where all is read once */
 };
 _Static_assert(VEC_LANES < 4 || (int)HEED_FEW * (int)FEW_UNIT <= (int)FEW_MOST, "all rows of a unit fit the sums");
+
+/* Reads a byte of each line, in the order of memory, before the lines are used in another: so the processor sees a stream, and reads
+ * ahead better than any prefetching here (docs/design.md). */
+INLINE void few_touch(const char *from, size_t bytes)
+{
+    for (size_t b = 0; b < bytes; b += PACK_LINE)
+        (void)*(const volatile char *)(from + b);
+}
+
+/* Rows that are about to be read all at once: touched if they lie one behind the other, else what lies `ahead` of each is asked for. */
+INLINE void few_announce(const char *from, ptrdiff_t row_bytes, size_t rows, size_t bytes, uintptr_t ahead)
+{
+    if (row_bytes == (ptrdiff_t)bytes)
+        few_touch(from, rows * bytes);
+    else
+        for (size_t i = 0; i < rows; i++)
+            pack_prefetch(from + (ptrdiff_t)i * row_bytes, bytes, ahead);
+}
+
+/* ---- Keys stored as rows, f32: transposed in registers ---- */
 
 /* What makes no whole square: the last keys, or the last dimensions.  Continues the sums that t->to holds for `rows` keys from j on,
  * over the dimensions from p on, and scales them. */
@@ -43,27 +59,13 @@ NOINLINE void HEED_FN(few_rest)(const heed_few *t, size_t j, size_t rows, size_t
         vf_store(to + row * t->ld_to, vf_mul(vf_set1(t->scale), vf_load(to + row * t->ld_to)));
 }
 
-/* A line of each of these keys. */
-INLINE void few_prefetch(const heed_few *t, const float *k, const int keys)
-{
-    UNROLL
-    for (int i = 0; i < keys; i++)
-        pack_prefetch_line((const char *)(k + i * t->ld), t->ahead);
-}
-
-/* The same for m rows and `groups` vectors of keys, over one square of dimensions; m and groups are constants at each call.  One row's
- * elements fit registers and serve all groups; those of more are read anew for each. */
-INLINE void few_square(
-    const int m, const int groups, vf *acc, const heed_few *t, const float *k, const float *q, int line)
+/* m rows and `groups` vectors of keys; both are constants at each call. */
+INLINE void few_square(const int m, const int groups, vf *acc, const heed_few *t, const float *k, const float *q)
 {
     UNROLL
     for (int g = 0; g < groups; g++) {
         vf r[VEC_COLUMNS];
-        const float *from = k + g * VEC_LANES * t->ld;
-        if (line && VEC_LANES > 8)
-            few_prefetch(t, from, VEC_LANES);
-        q = m * VEC_COLUMNS <= 4 ? q : fresh(q);
-        vf_load_columns(r, from, t->ld);
+        vf_load_columns(r, k + g * VEC_LANES * t->ld, t->ld);
         UNROLL
         for (int i = 0; i < VEC_COLUMNS; i++) {
             UNROLL
@@ -74,24 +76,21 @@ INLINE void few_square(
     }
 }
 
-/* Keys from j on as long as there are `groups` vectors of them; returns the first that is left. */
-INLINE size_t few_keys(const int m, const int groups, const heed_few *t, size_t j)
+/* Keys as long as there are `groups` vectors of them; returns the first that is left. */
+INLINE size_t few_keys(const int m, const int groups, const heed_few *t)
 {
-    const int step = groups * VEC_LANES;
-    const size_t whole = t->d / VEC_COLUMNS * VEC_COLUMNS;
-    for (; j + (size_t)step <= t->n; j += (size_t)step) {
+    const size_t step = (size_t)groups * VEC_LANES, whole = t->d / VEC_COLUMNS * VEC_COLUMNS;
+    const vf scale = vf_set1(whole == t->d ? t->scale : 1.0f);
+    size_t j = 0;
+    for (; j + step <= t->n; j += step) {
         const float *k = (const float *)t->from + (ptrdiff_t)j * t->ld;
-        const vf scale = vf_set1(whole == t->d ? t->scale : 1.0f);
         vf acc[FEW_MOST];
+        few_announce((const char *)k, t->ld * (ptrdiff_t)sizeof *k, step, t->d * sizeof *k, t->ahead);
         UNROLL
         for (int i = 0; i < m * groups; i++)
             acc[i] = vf_zero();
-        for (size_t p = 0; p < whole; p += VEC_COLUMNS) {
-            const int line = t->ahead && p * sizeof(float) % PACK_LINE == 0;
-            if (line && VEC_LANES <= 8) /* 64 lines at once, with more lanes, would stop the work */
-                few_prefetch(t, k + p, step);
-            few_square(m, groups, acc, t, k + p, t->rows + p, line);
-        }
+        for (size_t p = 0; p < whole; p += VEC_COLUMNS)
+            few_square(m, groups, acc, t, k + p, t->rows + p);
         UNROLL
         for (int i = 0; i < m * groups; i++)
             vf_store(
@@ -102,46 +101,14 @@ INLINE size_t few_keys(const int m, const int groups, const heed_few *t, size_t 
     return j;
 }
 
-/* Groups of keys that the registers hold for m rows; with long vectors two have work enough between one sum and the next. */
-INLINE int few_groups(const int m)
-{
-    return m * 4 <= FEW_SUMS && VEC_LANES < 16 ? 4 : m * 2 <= FEW_SUMS ? 2 : 1;
-}
-
+/* One row of queries has work enough between one sum and the next only with 16 keys. */
 INLINE void few_rows(const int m, const heed_few *t)
 {
-    size_t j = 0;
-    if (few_groups(m) > 1)
-        j = few_keys(m, few_groups(m), t, j);
-    for (j = few_keys(m, 1, t, j); j < t->n; j += VEC_LANES) {
+    const int groups = m == 1 && FEW_UNIT > 1 ? 2 : 1;
+    for (size_t j = few_keys(m, groups, t); j < t->n; j += VEC_LANES) {
         for (int row = 0; row < m; row++)
             vf_store(t->to + (size_t)row * t->ld_to + j, vf_zero());
         HEED_FN(few_rest)(t, j, pack_left(t->n, j), 0);
-    }
-}
-
-INLINE void unpack(const heed_type type, float *to, size_t ld_to, const char *from, ptrdiff_t row_bytes, size_t n,
-    size_t d, uintptr_t ahead)
-{
-    const size_t whole = d / VEC_LANES * VEC_LANES, size = pack_size(type);
-    for (size_t j = 0; j < n; j++, from += row_bytes, to += ld_to) {
-        pack_prefetch(from, d * size, ahead);
-        for (size_t c = 0; c < whole; c += VEC_LANES)
-            vf_store(to + c, pack_load(type, from + c * size));
-        if (whole < d)
-            vf_store(to + whole, pack_load_n(type, from + whole * size, d - whole));
-    }
-}
-
-/* Rows of a narrow type as f32; the transposition then is that of qk_few. */
-static void HEED_FN(unpack_rows)(
-    heed_type type, float *to, size_t ld_to, const void *from, ptrdiff_t ld, size_t n, size_t d, uintptr_t ahead)
-{
-    switch (type) {
-    case HEED_TYPE_F16: unpack(HEED_TYPE_F16, to, ld_to, from, ld * 2, n, d, ahead); break;
-    case HEED_TYPE_BF16: unpack(HEED_TYPE_BF16, to, ld_to, from, ld * 2, n, d, ahead); break;
-    case HEED_TYPE_I8: unpack(HEED_TYPE_I8, to, ld_to, from, ld, n, d, ahead); break;
-    default: unpack(HEED_TYPE_F32, to, ld_to, from, ld * 4, n, d, ahead); break;
     }
 }
 
@@ -190,11 +157,12 @@ INLINE void few_units(const heed_type type, const int m, const int units, const 
 INLINE void few_units_m(const heed_type type, const int m, const heed_few *t)
 {
     enum { MOST = FEW_WIDE / FEW_UNIT < 1 ? 1 : FEW_WIDE / FEW_UNIT };
-    const int together = m * 4 <= MOST ? 4 : m * 2 <= MOST ? 2 : 1;
     const size_t units = (t->n + HEED_LANES - 1) / HEED_LANES;
     size_t u = 0;
-    for (; together > 1 && u + (size_t)together <= units; u += (size_t)together)
-        few_units(type, m, together, t, u);
+    for (; m == 1 && MOST >= 4 && u + 4 <= units; u += 4)
+        few_units(type, m, 4, t, u);
+    for (; m * 2 <= MOST && u + 2 <= units; u += 2)
+        few_units(type, m, 2, t, u);
     for (; u < units; u++)
         few_units(type, m, 1, t, u);
 }
@@ -228,19 +196,19 @@ NOINLINE void HEED_FN(few_last)(heed_type type, const heed_few *t, size_t c)
     }
 }
 
-/* `vecs` vectors of columns from c on, over all keys.  Each pass asks for the lines it will want itself: all lines of a row at once
- * would fill the queue of outstanding ones and stop the work. */
-INLINE void few_columns(const heed_type type, const int m, const int vecs, const heed_few *t, size_t c)
+/* `vecs` vectors of columns from c on, over keys first to end. */
+INLINE void few_columns(
+    const heed_type type, const int m, const int vecs, const heed_few *t, size_t c, size_t first, size_t end)
 {
     const size_t size = pack_size(type);
     const ptrdiff_t row_bytes = t->ld * (ptrdiff_t)size;
-    const char *row = (const char *)t->from + c * size;
-    const float *weights = t->rows;
+    const char *row = (const char *)t->from + (ptrdiff_t)first * row_bytes + c * size;
+    const float *weights = t->rows + first;
     vf acc[FEW_MOST];
     UNROLL
     for (int i = 0; i < m * vecs; i++)
         acc[i] = vf_load(t->to + (size_t)(i / vecs) * t->ld_to + c + (size_t)(i % vecs) * VEC_LANES);
-    for (size_t j = t->n; j; j--, row += row_bytes, weights++) {
+    for (size_t j = end - first; j; j--, row += row_bytes, weights++) {
         UNROLL
         for (int b = 0; b < vecs * VEC_LANES * (int)size; b += PACK_LINE)
             pack_prefetch_line(row + b, t->ahead);
@@ -257,16 +225,28 @@ INLINE void few_columns(const heed_type type, const int m, const int vecs, const
         vf_store(t->to + (size_t)(i / vecs) * t->ld_to + c + (size_t)(i % vecs) * VEC_LANES, acc[i]);
 }
 
+/* All columns of a page of values, then of the next: in long passes over a part of every row the processor does not see that all is
+ * read, so does nothing ahead.  Where a pass has less than a line of a row, all lines are touched before. */
 INLINE void few_values_m(const heed_type type, const int m, const heed_few *t)
 {
-    const int vecs = FEW_WIDE / m < 8 ? FEW_WIDE / m : 8;
-    size_t c = 0;
-    for (; vecs > 1 && c + (size_t)vecs * VEC_LANES <= t->d; c += (size_t)vecs * VEC_LANES)
-        few_columns(type, m, vecs, t, c);
-    for (; c + VEC_LANES <= t->d; c += VEC_LANES)
-        few_columns(type, m, 1, t, c);
-    if (c < t->d)
-        HEED_FN(few_last)(type, t, c);
+    const int vecs = FEW_WIDE / m < 8 ? FEW_WIDE / m : 8, half = vecs == 8 ? 4 : vecs;
+    const size_t wide = (size_t)vecs * VEC_LANES, narrow = (size_t)half * VEC_LANES, size = pack_size(type);
+    const size_t page = FEW_PAGE / (t->d * size) + 1, step = t->d == wide || t->d == narrow ? t->n : page;
+    const int touches = size > 1 && wide * size <= 2 * PACK_LINE && t->ld == (ptrdiff_t)t->d;
+    for (size_t first = 0; first < t->n; first += step) {
+        const size_t end = first + step < t->n ? first + step : t->n;
+        size_t c = 0;
+        if (touches && step == page)
+            few_touch((const char *)t->from + first * t->d * size, (end - first) * t->d * size);
+        for (; vecs > 1 && c + wide <= t->d; c += wide)
+            few_columns(type, m, vecs, t, c, first, end);
+        for (; half < vecs && c + narrow <= t->d; c += narrow)
+            few_columns(type, m, half, t, c, first, end);
+        for (; c + VEC_LANES <= t->d; c += VEC_LANES)
+            few_columns(type, m, 1, t, c, first, end);
+    }
+    if (t->d % VEC_LANES)
+        HEED_FN(few_last)(type, t, t->d / VEC_LANES * VEC_LANES);
 }
 
 /* ---- Instances ---- */
@@ -316,14 +296,79 @@ INLINE void few_of(const int kind, heed_type type, const heed_few *t)
     }
 }
 
-static void HEED_FN(qk_few)(const heed_few *t)
-{
-    few_all(FEW_KEYS, HEED_TYPE_F32, t);
-}
-
 static void HEED_FN(qk_few_t)(heed_type type, const heed_few *t)
 {
     few_of(FEW_TRANSPOSED, type, t);
+}
+
+/* ---- Keys stored as rows, narrow: transposed as they are into the workspace, then like pages ---- */
+
+enum {
+    DEAL_BYTES = 16, /* of a key at once */
+    DEAL_ROW = 32    /* bytes of transposed keys, of one dimension, side by side: 16 or 32 keys */
+};
+
+/* A piece of a block of keys that lies only partly within them; the rest becomes 0. */
+NOINLINE void HEED_FN(few_deal_rest)(
+    char *to, const char *from, ptrdiff_t row_bytes, size_t keys, size_t bytes, const size_t size)
+{
+    _Alignas(DEAL_BYTES) char copy[DEAL_ROW * DEAL_BYTES] = { 0 };
+    for (size_t i = 0; i < keys; i++)
+        for (size_t b = 0; b < bytes; b++)
+            copy[i * DEAL_BYTES + b] = from[(ptrdiff_t)i * row_bytes + (ptrdiff_t)b];
+    if (size == 2)
+        vf_deal_16(to, copy, DEAL_BYTES);
+    else
+        vf_deal_8(to, copy, DEAL_BYTES);
+}
+
+/* DEAL_ROW / size keys, of which there may be fewer, as DEAL_ROW bytes for each dimension. */
+INLINE void few_deal(
+    const size_t size, char *to, const char *from, ptrdiff_t row_bytes, size_t keys, size_t d, uintptr_t ahead)
+{
+    const size_t all = DEAL_ROW / size, bytes = d * size, whole = keys < all ? 0 : bytes / DEAL_BYTES * DEAL_BYTES;
+    few_announce(from, row_bytes, keys, bytes, ahead);
+    for (size_t done = 0; done < bytes; done += DEAL_BYTES, to += DEAL_ROW * DEAL_BYTES / size) {
+        if (done >= whole)
+            HEED_FN(few_deal_rest)
+        (to, from + done, row_bytes, keys, bytes - done < DEAL_BYTES ? bytes - done : DEAL_BYTES, size);
+        else if (size == 2) vf_deal_16(to, from + done, row_bytes);
+        else vf_deal_8(to, from + done, row_bytes);
+    }
+}
+
+/* Two blocks of keys at a time, dealt into t->room. */
+INLINE void few_dealt(heed_type type, const heed_few *t)
+{
+    const size_t size = pack_size(type), keys = DEAL_ROW / size, room = heed_deal_bytes(t->d, size);
+    const ptrdiff_t row_bytes = t->ld * (ptrdiff_t)size;
+    heed_few part = *t;
+    part.ld = (ptrdiff_t)keys;
+    for (size_t j = 0; j < t->n; j += part.n, part.to += part.n) {
+        part.n = t->n - j < 2 * keys ? t->n - j : 2 * keys;
+        for (size_t done = 0; done < part.n; done += keys) {
+            char *to = (char *)t->room + done / keys * room;
+            const char *from = (const char *)t->from + (ptrdiff_t)(j + done) * row_bytes;
+            const size_t count = part.n - done < keys ? part.n - done : keys;
+            if (size == 2)
+                few_deal(2, to, from, row_bytes, count, t->d, t->ahead);
+            else
+                few_deal(1, to, from, row_bytes, count, t->d, t->ahead);
+            for (size_t i = 0; i < keys; i += HEED_LANES) {
+                part.units[(done + i) / HEED_LANES] = to + i * size;
+                part.units_ahead[(done + i) / HEED_LANES] = 0;
+            }
+        }
+        HEED_FN(qk_few_t)(type, &part);
+    }
+}
+
+static void HEED_FN(qk_few)(heed_type type, const heed_few *t)
+{
+    if (type == HEED_TYPE_F32)
+        few_all(FEW_KEYS, HEED_TYPE_F32, t);
+    else
+        few_dealt(type, t);
 }
 
 static void HEED_FN(pv_few)(heed_type type, const heed_few *t)

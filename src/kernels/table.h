@@ -40,7 +40,6 @@ const heed_backend HEED_FN(heed_backend) = {
     .scale_row = HEED_FN(scale_row),
     .pv_tile = HEED_FN(pv_tile),
     .blend_row = HEED_FN(blend_row),
-    .unpack_rows = HEED_FN(unpack_rows),
     .qk_few = HEED_FN(qk_few),
     .qk_few_t = HEED_FN(qk_few_t),
     .pv_few = HEED_FN(pv_few),

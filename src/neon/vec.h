@@ -155,6 +155,54 @@ INLINE void vf_load_columns(vf r[VEC_COLUMNS], const float *p, ptrdiff_t ld)
         r[i] = vf_load(p + i * ld);
     vf_transpose(r);
 }
+/* The rows of the lower and the upper half dealt alternately until each holds one element of all keys; 8 keys of 16 bits, 16 of 8, fill
+ * half a row of the result. */
+INLINE void vf_deal_16(char *to, const char *from, ptrdiff_t distance)
+{
+    for (int half = 0; half < 2; half++, from += 8 * distance) {
+        uint16x8_t r[8], t[8];
+        UNROLL
+        for (int i = 0; i < 8; i++)
+            r[i] = vreinterpretq_u16_u8(vld1q_u8((const uint8_t *)from + i * distance));
+        UNROLL
+        for (int round = 0; round < 3; round++) {
+            UNROLL
+            for (int i = 0; i < 4; i++) {
+                t[2 * i] = vzip1q_u16(r[i], r[i + 4]);
+                t[2 * i + 1] = vzip2q_u16(r[i], r[i + 4]);
+            }
+            UNROLL
+            for (int i = 0; i < 8; i++)
+                r[i] = t[i];
+        }
+        UNROLL
+        for (int i = 0; i < 8; i++)
+            vst1q_u8((uint8_t *)to + 32 * i + 16 * half, vreinterpretq_u8_u16(r[i]));
+    }
+}
+INLINE void vf_deal_8(char *to, const char *from, ptrdiff_t distance)
+{
+    for (int half = 0; half < 2; half++, from += 16 * distance) {
+        uint8x16_t r[16], t[16];
+        UNROLL
+        for (int i = 0; i < 16; i++)
+            r[i] = vld1q_u8((const uint8_t *)from + i * distance);
+        UNROLL
+        for (int round = 0; round < 4; round++) {
+            UNROLL
+            for (int i = 0; i < 8; i++) {
+                t[2 * i] = vzip1q_u8(r[i], r[i + 8]);
+                t[2 * i + 1] = vzip2q_u8(r[i], r[i + 8]);
+            }
+            UNROLL
+            for (int i = 0; i < 16; i++)
+                r[i] = t[i];
+        }
+        UNROLL
+        for (int i = 0; i < 16; i++)
+            vst1q_u8((uint8_t *)to + 32 * i + 16 * half, r[i]);
+    }
+}
 
 #ifdef HEED_WITH_SLEEF
 INLINE vf vf_exp_sleef(vf x)

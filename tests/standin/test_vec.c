@@ -389,6 +389,40 @@ static void columns(void)
     }
 }
 
+/* Pieces of 16 bytes, the last of which ends before a page that cannot be read. */
+static void deal(check_rng *rng, size_t size, ptrdiff_t distance)
+{
+    const size_t keys = 32 / size, dims = 16 / size, bytes = (keys - 1) * (size_t)labs(distance) + 16;
+    const size_t floats = (bytes + 3) / 4, spare = floats * 4 - bytes;
+    float *x = check_floats(floats);
+    for (size_t i = 0; i < floats; i++)
+        x[i] = any_value(rng);
+    const char *first = (const char *)check_input(x, floats, CHECK_GUARD_BEHIND) + spare;
+    char *to = (char *)check_output(512 / size / sizeof(float), CHECK_GUARD_BEHIND);
+    if (distance < 0)
+        first += (keys - 1) * (size_t)-distance;
+    if (size == 2)
+        vf_deal_16(to, first, distance);
+    else
+        vf_deal_8(to, first, distance);
+    for (size_t c = 0; c < dims; c++)
+        for (size_t i = 0; i < keys; i++)
+            CHECK(!memcmp(to + 32 * c + i * size, first + (ptrdiff_t)i * distance + c * size, size),
+                "vf_deal_%zu: distance %td key %zu element %zu", 8 * size, distance, i, c);
+    check_free_all();
+    free(x);
+}
+
+static void deals(void)
+{
+    check_rng rng = check_rng_named("deals");
+    for (ptrdiff_t distance = 16; distance < 140; distance++)
+        for (size_t size = 1; size <= 2; size++) {
+            deal(&rng, size, distance);
+            deal(&rng, size, -distance);
+        }
+}
+
 /* ---- SLEEF ---- */
 
 #ifdef HEED_WITH_SLEEF
@@ -420,11 +454,12 @@ static const check_test tests[] = {
     { "reductions", reductions },
     { "transposed", transposed },
     { "columns", columns },
+    { "deals", deals },
 #ifdef HEED_WITH_SLEEF
     { "sleef", sleef },
 #endif
 };
-enum { COUNT = sizeof tests / sizeof tests[0], WITHOUT_SLEEF = 11 };
+enum { COUNT = sizeof tests / sizeof tests[0], WITHOUT_SLEEF = 12 };
 
 const vec_suite vec_under_test = { TEXT(HEED_ISA_SUFFIX), VEC_REQUIRES, VEC_SLEEF_REQUIRES, tests, COUNT,
     COUNT - WITHOUT_SLEEF };
