@@ -198,8 +198,10 @@ INLINE void tile_column(size_t tiles, const int kind, const tile_args *first)
         tile(TILE_M, 1, kind, &t);
         t.c += TILE_M * t.ldc;
         t.a += TILE_M * t.lda;
-        t.keep += kind == TILE_PV ? TILE_M : 0;
-        t.add += kind == TILE_PV ? TILE_M : 0;
+        if (kind == TILE_PV) {
+            t.keep += TILE_M;
+            t.add += TILE_M;
+        }
     }
 }
 
