@@ -37,6 +37,38 @@ float store_round(heed_type type, float x)
     return (float)rounded;
 }
 
+float store_read(heed_type type, const void *base, int64_t i)
+{
+    switch (type) {
+    case HEED_TYPE_F32: return ((const float *)base)[i];
+    case HEED_TYPE_I8: return (float)((const int8_t *)base)[i];
+    case HEED_TYPE_BF16: return check_float((uint32_t)((const uint16_t *)base)[i] << 16);
+    default: return (float)check_narrow(((const uint16_t *)base)[i], 5, 10);
+    }
+}
+
+/* Of what store_round gives. */
+static uint16_t half_bits(float x)
+{
+    int exponent;
+    const double size = fabs((double)x), digits = frexp(size, &exponent);
+    const int bits = isnan(x)         ? 0x7e00
+                     : isinf(x)       ? 0x7c00
+                     : size < 0x1p-14 ? (int)ldexp(size, 24)
+                                      : (exponent + 14) * 1024 + (int)(digits * 2048.0) - 1024;
+    return (uint16_t)(bits | (signbit(x) ? 0x8000 : 0));
+}
+
+void store_write(heed_type type, void *base, int64_t i, float x)
+{
+    const float rounded = store_round(type, x);
+    if (type == HEED_TYPE_F32)
+        ((float *)base)[i] = x;
+    else
+        ((uint16_t *)base)[i] = type == HEED_TYPE_F16 ? half_bits(rounded) : (uint16_t)(check_bits(rounded) >> 16);
+}
+
+/* A subnormal scale is rounded so much that some elements are more than 127 of it. */
 void store_token(heed_type type, const float *x, int64_t n, double *values)
 {
     float most = 0.0f;
@@ -45,7 +77,7 @@ void store_token(heed_type type, const float *x, int64_t n, double *values)
     const float scale = most / 127.0f;
     for (int64_t i = 0; i < n; i++)
         values[i] = type != HEED_TYPE_I8 ? (double)store_round(type, x[i])
-                    : scale > 0.0f       ? nearbyint((double)(x[i] / scale)) * (double)scale
+                    : scale > 0.0f       ? fmax(-127.0, fmin(127.0, nearbyint((double)(x[i] / scale)))) * (double)scale
                                          : 0.0;
 }
 

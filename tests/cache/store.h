@@ -40,6 +40,10 @@ float store_round(heed_type type, float x);
 /* n elements of one token as they are stored and read: with int8 quantised together, times the scale in double. */
 void store_token(heed_type type, const float *x, int64_t n, double *values);
 
+/* Element i of a tensor of that type: read (of HEED_TYPE_I8 without its scale), or written rounded (not HEED_TYPE_I8). */
+float store_read(heed_type type, const void *base, int64_t i);
+void store_write(heed_type type, void *base, int64_t i, float x);
+
 size_t store_element(heed_type type);
 const char *store_type_name(heed_type type);
 

@@ -12,22 +12,6 @@ enum { BATCH = 2, HEADS = 3, DIM = 5, DIM_V = 7, TOKENS = 37, CAPACITY = 50 };
 
 static const int64_t page_sizes[] = { 0, 16, 32, 64, 128 };
 
-static float stored(const void *base, heed_type type, int64_t i)
-{
-    switch (type) {
-    case HEED_TYPE_F32: return ((const float *)base)[i];
-    case HEED_TYPE_I8: return (float)((const int8_t *)base)[i];
-    case HEED_TYPE_BF16: return check_float((uint32_t)((const uint16_t *)base)[i] << 16);
-    default: {
-        const uint32_t h = ((const uint16_t *)base)[i], exponent = h >> 10 & 31, digits = h & 1023;
-        const double size = exponent == 31 ? (digits ? NAN : INFINITY)
-                            : exponent     ? ldexp(1024.0 + digits, (int)exponent - 25)
-                                           : ldexp(digits, -24);
-        return (float)(h & 0x8000 ? -size : size);
-    }
-    }
-}
-
 /* Element of token t by the header's words. */
 static int64_t place(const heed_kv_cache *c, const heed_strides *s, int64_t dim, int64_t b, int64_t h, int64_t t,
     int64_t i, bool transposed)
@@ -64,7 +48,7 @@ static void check_tensor(const store *s, bool values, const float *x, const int3
                 store_token(type, token, dim, want);
                 for (int64_t i = 0; i < dim; i++) {
                     const int64_t at = place(c, values ? &c->strides_v : &c->strides_k, dim, b, h, t, i, !values);
-                    double got = (double)stored(base, type, at);
+                    double got = (double)store_read(type, base, at);
                     if (type == HEED_TYPE_I8)
                         got *= (double)scales[place(c, &c->strides_scales, 1, b, h, t, 0, false)];
                     CHECK(got == want[i], "%s: token %d of head %d: element %d is %g, want %g", values ? "v" : "k",
@@ -116,7 +100,7 @@ static float through(heed_type type, float x)
     c.v = v;
     t.k = t.v = &x;
     CHECK(heed_kv_append(&c, &t, NULL) == HEED_OK, "append");
-    return stored(v, type, 0);
+    return store_read(type, v, 0);
 }
 
 /* Floats around every f16 and bf16 value and half way between neighbours. */
@@ -125,7 +109,7 @@ static void rounding(void)
     for (uint32_t h = 0; h < 0x10000; h += check_quick() ? 7 : 1)
         for (int type = HEED_TYPE_F16; type <= HEED_TYPE_BF16; type++) {
             const uint16_t pair[2] = { (uint16_t)h, (uint16_t)(h + 1) };
-            const float a = stored(pair, (heed_type)type, 0), b = stored(pair, (heed_type)type, 1);
+            const float a = store_read((heed_type)type, pair, 0), b = store_read((heed_type)type, pair, 1);
             const float middle = (float)(((double)a + (double)b) / 2.0);
             const float tries[] = { a, middle, nextafterf(middle, a), nextafterf(middle, b) };
             for (int i = 0; i < 4; i++) {
@@ -201,11 +185,11 @@ static void packed_tokens(void)
             for (int64_t h = 0; h < HEADS; h++) {
                 const int64_t token = positions[b] + row - offsets[b];
                 for (int64_t i = 0; i < DIM; i++)
-                    CHECK(stored(s.cache.k, HEED_TYPE_F32, place(&s.cache, NULL, DIM, b, h, token, i, true)) ==
+                    CHECK(store_read(HEED_TYPE_F32, s.cache.k, place(&s.cache, NULL, DIM, b, h, token, i, true)) ==
                               k[(row * HEADS + h) * DIM + i],
                         "key of row %d", (int)row);
                 for (int64_t i = 0; i < DIM_V; i++)
-                    CHECK(stored(s.cache.v, HEED_TYPE_F16, place(&s.cache, NULL, DIM_V, b, h, token, i, false)) ==
+                    CHECK(store_read(HEED_TYPE_F16, s.cache.v, place(&s.cache, NULL, DIM_V, b, h, token, i, false)) ==
                               store_round(HEED_TYPE_F16, v[(row * HEADS + h) * DIM_V + i]),
                         "value of row %d", (int)row);
             }

@@ -258,14 +258,8 @@ static void queries_and_outputs(void)
                     half[j] = (uint16_t)(check_between(&rng, 0, 1) << 15 |
                                          (type == HEED_TYPE_F16 ? check_between(&rng, 0, 0x4200)
                                                                 : check_between(&rng, 0x3800, 0x4060)));
-                for (size_t j = 0; j < n; j++) {
-                    const int exponent = half[j] >> 10 & 31;
-                    const float size = ldexpf(exponent ? 1024.0f + (float)(half[j] & 1023) : (float)(half[j] & 1023),
-                        (exponent ? exponent : 1) - 25);
-                    w.q[j] = type == HEED_TYPE_BF16 ? check_float((uint32_t)half[j] << 16)
-                             : half[j] & 0x8000     ? -size
-                                                    : size;
-                }
+                for (size_t j = 0; j < n; j++)
+                    w.q[j] = store_read((heed_type)type, half, (int64_t)j);
                 const heed_options o = check_options(b.list[i], HEED_EXP_DEFAULT, 1);
                 world_result want = world_run(&w, NULL, &o);
                 heed_attention a = w.shape;
@@ -277,12 +271,9 @@ static void queries_and_outputs(void)
                 run(&a, &t, &o);
                 for (size_t j = 0; j < n; j++) {
                     const float rounded = store_round((heed_type)type, want.out[j]);
-                    const double size = ldexp(1024.0 + (half[j] & 1023), (half[j] >> 10 & 31) - 25);
-                    const double got = type == HEED_TYPE_BF16 ? (double)check_float((uint32_t)half[j] << 16)
-                                       : half[j] & 0x8000     ? -size
-                                                              : size;
-                    CHECK(fabs(rounded) < 0x1p-14f || got == (double)rounded, "%s: %g, want %g",
-                        store_type_name((heed_type)type), got, (double)rounded);
+                    const float got = store_read((heed_type)type, half, (int64_t)j);
+                    CHECK(check_equal_bits(got, rounded), "%s: %g, want %g", store_type_name((heed_type)type),
+                        (double)got, (double)rounded);
                 }
                 free(half);
                 world_free_result(&want);

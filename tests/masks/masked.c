@@ -151,7 +151,7 @@ static heed_mask_strides given_mask_strides(const masked *m, const heed_mask_str
     return strides;
 }
 
-static void place_masks(const masked *m, check_side side, heed_attention *shape, heed_tensors *t)
+void masked_place_masks(const masked *m, check_side side, heed_attention *shape, heed_tensors *t)
 {
     const size_t heads = (size_t)m->shape.num_heads;
     if (m->bias) {
@@ -209,7 +209,7 @@ static heed_tensors place(
     t.lengths_kv = s->varlen ? NULL : check_lengths(m->lengths_kv, batch);
     t.offsets_q = check_lengths(s->offsets_q, batch + 1);
     t.offsets_kv = check_lengths(s->offsets_kv, batch + 1);
-    place_masks(m, run->side, shape, &t);
+    masked_place_masks(m, run->side, shape, &t);
     return t;
 }
 
@@ -299,8 +299,7 @@ static void run_plan(const heed_plan *plan, const heed_tensors *tensors, bool od
         check_untouched_bytes(workspace + size, 1, "the byte behind the workspace");
 }
 
-/* Rows that varlen does not have are what padding is: 0, without a key but the sink. */
-static void fill_missing(const masked *m, masked_result *r)
+void masked_fill_missing(const masked *m, masked_result *r)
 {
     const heed_attention *a = &m->shape;
     for (int64_t n = 0; n < masked_rows(m); n++) {
@@ -316,7 +315,7 @@ static void take_lse(const masked *m, const sequences *s, float *lse, masked_res
         check_take(lse, r->lse, (size_t)masked_rows(m));
         return;
     }
-    fill_missing(m, r);
+    masked_fill_missing(m, r);
     for (int64_t n = 0; n < m->shape.batch * heads; n++)
         check_take(lse + n % heads * s->offsets_q[m->shape.batch] + s->offsets_q[n / heads], r->lse + n * rows,
             (size_t)own_rows(m, false, n / heads));

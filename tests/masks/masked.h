@@ -105,6 +105,12 @@ void masked_free_result(masked_result *result);
 /* Workers of the plan with that many threads. */
 int masked_workers(const masked *m, const masked_run *run);
 
+/* Bias, mask, blocks, slopes and sinks in guarded memory, for a run of other tensors. */
+void masked_place_masks(const masked *m, check_side side, heed_attention *shape, heed_tensors *t);
+
+/* LSE of rows that varlen does not have: what it is of padding, without a key but the sink. */
+void masked_fill_missing(const masked *m, masked_result *r);
+
 /* ---- Comparison (masked_check.c) ---- */
 
 mask_oracle masked_oracle(const masked *m);
