@@ -1,101 +1,11 @@
 /* heed_softmax on every backend: bits against the scalar one, accuracy against the oracle, strides, lengths, special values.
- * May know: the public header, check.h, oracle.h.
+ * May know: the public header, softmax_case.h.
  * Must not know: anything under src/. */
-#include "check.h"
-#include "oracle.h"
+#include "softmax_case.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-typedef struct softmax_case {
-    int64_t rows, cols, stride_x, stride_y;
-    bool in_place;
-    const int32_t *lengths;
-} softmax_case;
-
-static size_t span(int64_t rows, int64_t stride, int64_t cols)
-{
-    return rows ? (size_t)((rows - 1) * stride + cols) : 0;
-}
-
-/* Runs in guarded memory; x holds stride_x-strided rows.  Returns y packed. */
-static float *run(const softmax_case *c, const float *x, heed_isa isa, heed_exp exp, check_side side)
-{
-    size_t size_x = span(c->rows, c->stride_x, c->cols), size_y = span(c->rows, c->stride_y, c->cols);
-    float *y = check_output(size_y, side), *packed = check_floats((size_t)(c->rows * c->cols));
-    const float *input = c->in_place ? y : check_input(x, size_x, side);
-    for (int64_t r = 0; r < c->rows && c->in_place; r++)
-        memcpy(y + r * c->stride_y, x + r * c->stride_x, (size_t)c->cols * sizeof *y);
-    heed_options options = check_options(isa, exp, 1);
-    heed_error error = { "" };
-    heed_status status = heed_softmax(c->rows, c->cols, input, c->in_place ? c->stride_y : c->stride_x, y, c->stride_y,
-        check_lengths(c->lengths, (size_t)c->rows), &options, &error);
-    CHECK(status == HEED_OK, "status %d %s", (int)status, error.message);
-    for (int64_t r = 0; r < c->rows; r++)
-        check_take(y + r * c->stride_y, packed + r * c->cols, (size_t)c->cols);
-    check_untouched(y, size_y, "gaps of y");
-    check_free_all();
-    return packed;
-}
-
-/* Relative error of a weight exp(-t) / sum in units of u = 2^-24: t from rounding x - max, 2 from exp, 1 from the
- * division; the sum has n / 16 + 4 additions in its longest chain, and its terms err like the weight: their t averages
- * at most log n + 1 (the entropy).  Weights below 2^-126 may become 0 or subnormal. */
-static bool row_close(const float *y, const double *want, int64_t cols)
-{
-    double largest = 0.0, fixed = (double)cols / 16.0 + 4.0 + log((double)cols) + 1.0 + 2.0 + 2.0 + 1.0;
-    for (int64_t j = 0; j < cols; j++)
-        largest = fmax(largest, want[j]);
-    for (int64_t j = 0; j < cols; j++) {
-        double t = want[j] > 0.0 ? log(largest / want[j]) : 0.0, got = (double)y[j];
-        double bound = want[j] * (fixed + t) * 0x1p-24 + (want[j] < 0x1p-125 ? 0x1p-126 : 0.0);
-        bool ok = isnan(want[j]) ? isnan(got) : got >= 0.0 && fabs(got - want[j]) <= bound;
-        if (!ok)
-            return CHECK(false, "column %lld: got %.9g, want %.9g, bound %.3g", (long long)j, got, want[j], bound);
-    }
-    return CHECK(true, "row");
-}
-
-static void against_oracle(const softmax_case *c, const float *x, const float *y)
-{
-    double *want = check_malloc((size_t)(c->rows * c->cols + 1) * sizeof *want);
-    oracle_softmax(c->rows, c->cols, x, c->stride_x, c->lengths, want);
-    for (int64_t r = 0; r < c->rows; r++)
-        row_close(y + r * c->cols, want + r * c->cols, c->cols);
-    free(want);
-}
-
-/* One exp on all backends that have it; the first result is also checked against the oracle. */
-static void verify(const softmax_case *c, const float *x, heed_exp exp, check_side side)
-{
-    heed_isa list[CHECK_MAX_BACKENDS];
-    size_t count = check_backends(list);
-    float *first = NULL;
-    for (size_t i = 0; i < count; i++) {
-        if (exp == HEED_EXP_SLEEF && !heed_sleef_usable(list[i]))
-            continue;
-        check_case("rows %lld cols %lld strides %lld %lld in-place %d lengths %d %s exp %d", (long long)c->rows,
-            (long long)c->cols, (long long)c->stride_x, (long long)c->stride_y, c->in_place, c->lengths != NULL,
-            heed_isa_name(list[i]), (int)exp);
-        float *y = run(c, x, list[i], exp, side);
-        if (!first) {
-            against_oracle(c, x, y);
-            first = y;
-            continue;
-        }
-        check_same(y, first, (size_t)(c->rows * c->cols), "y against the first backend");
-        free(y);
-    }
-    free(first);
-}
-
-static void verify_both(const softmax_case *c, const float *x, check_side side)
-{
-    verify(c, x, HEED_EXP_BUILTIN, side);
-    verify(c, x, HEED_EXP_SLEEF, side);
-    verify(c, x, HEED_EXP_DEFAULT, side);
-}
 
 static void tails(void)
 {
@@ -104,13 +14,13 @@ static void tails(void)
         if (!check_keep((size_t)cols, 17))
             continue;
         softmax_case c = { 3, cols, cols + cols % 3, cols + cols % 4, false, NULL };
-        float *x = check_floats(span(3, c.stride_x, cols));
-        memset(x, 0xff, span(3, c.stride_x, cols) * sizeof *x);
+        float *x = check_floats(softmax_span(3, c.stride_x, cols));
+        memset(x, 0xff, softmax_span(3, c.stride_x, cols) * sizeof *x);
         for (int64_t r = 0; r < 3; r++)
             check_fill(&rng, x + r * c.stride_x, 1, (size_t)cols, (check_values)((cols + r) % CHECK_VALUES_COUNT));
-        verify_both(&c, x, cols % 2 ? CHECK_GUARD_BEHIND : CHECK_GUARD_BEFORE);
+        softmax_verify_all(&c, x, cols % 2 ? CHECK_GUARD_BEHIND : CHECK_GUARD_BEFORE);
         c.in_place = true;
-        verify_both(&c, x, CHECK_GUARD_BEHIND);
+        softmax_verify_all(&c, x, CHECK_GUARD_BEHIND);
         free(x);
     }
 }
@@ -131,7 +41,7 @@ static void lengths(void)
         }
         softmax_case c = { rows, cols, cols, cols + 2, n % 3 == 0, list };
         if (check_keep(n, 6))
-            verify_both(&c, x, CHECK_GUARD_BEHIND);
+            softmax_verify_all(&c, x, CHECK_GUARD_BEHIND);
         free(x);
     }
 }
@@ -145,7 +55,7 @@ static void long_rows(void)
         softmax_case c = { 2, 100003, 100003, 100003, false, NULL };
         float *x = check_floats(2 * 100003);
         check_fill(&rng, x, 2, 100003, (check_values)kind);
-        verify_both(&c, x, CHECK_GUARD_BEHIND);
+        softmax_verify_all(&c, x, CHECK_GUARD_BEHIND);
         free(x);
     }
 }
@@ -157,7 +67,7 @@ static void broadcast(void)
     float x[50];
     check_fill(&rng, x, 1, 50, CHECK_NORMAL);
     softmax_case c = { 40, 50, 0, 50, false, NULL };
-    verify_both(&c, x, CHECK_GUARD_BEHIND);
+    softmax_verify_all(&c, x, CHECK_GUARD_BEHIND);
     for (int32_t threads = 0; threads <= 5; threads++) {
         float y[40 * 50], one[50];
         heed_options options = check_options(HEED_ISA_AUTO, HEED_EXP_DEFAULT, threads);
@@ -185,7 +95,7 @@ static void special(void)
                 rows[r][places[p]] = special_values[r];
             }
             softmax_case c = { 6, cols, 64, cols, false, NULL };
-            verify_both(&c, rows[0], CHECK_GUARD_BEHIND);
+            softmax_verify_all(&c, rows[0], CHECK_GUARD_BEHIND);
         }
 }
 
@@ -207,7 +117,7 @@ static void exact(void)
             }
             softmax_case c = { 3, cols, cols, cols, false, NULL };
             check_case("%s cols %lld", heed_isa_name(list[i]), (long long)cols);
-            float *y = run(&c, x, list[i], HEED_EXP_DEFAULT, CHECK_GUARD_BEHIND);
+            float *y = softmax_run(&c, x, list[i], HEED_EXP_DEFAULT, CHECK_GUARD_BEHIND);
             check_same(y, want, (size_t)(3 * cols), "exact rows");
             free(y);
         }

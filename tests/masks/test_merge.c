@@ -1,123 +1,16 @@
 /* heed_merge: its formula in double, attention over keys split in any way, and what it must leave alone.
- * May know: the public header, masked.h, check.h, mask_oracle.h.
+ * May know: the public header, masked.h, merge_case.h, check.h, mask_oracle.h.
  * Must not know: anything under src/. */
 #include "masked.h"
+#include "merge_case.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_PARTS = 64 };
 static const double U = 0x1p-24;
 
-/* Partial results of rows, each packed with its own row stride. */
-typedef struct parts {
-    int64_t count, rows, dim, stride;
-    float *out[MOST_PARTS], *lse[MOST_PARTS];
-} parts;
-
-static parts make_parts(int64_t count, int64_t rows, int64_t dim, int64_t stride)
-{
-    parts p = { count, rows, dim, stride, { NULL }, { NULL } };
-    for (int64_t i = 0; i < count; i++) {
-        p.out[i] = check_floats((size_t)(rows * stride));
-        p.lse[i] = check_floats((size_t)rows);
-        memset(p.out[i], 0xff, (size_t)(rows * stride) * sizeof(float));
-    }
-    return p;
-}
-
-static void free_parts(parts *p)
-{
-    for (int64_t i = 0; i < p->count; i++) {
-        free(p->out[i]);
-        free(p->lse[i]);
-    }
-}
-
-static parts random_parts(check_rng *rng)
-{
-    const int64_t dim = check_between(rng, 1, 40);
-    parts p = make_parts(check_between(rng, 1, check_between(rng, 0, 5) ? 6 : MOST_PARTS), check_between(rng, 1, 20),
-        dim, dim + check_between(rng, 0, 2));
-    const double spread = check_between(rng, 0, 1) ? 3.0 : 60.0;
-    for (int64_t i = 0; i < p.count; i++)
-        for (int64_t row = 0; row < p.rows; row++) {
-            check_fill(rng, p.out[i] + row * p.stride, 1, (size_t)dim, CHECK_NORMAL);
-            p.lse[i][row] = check_between(rng, 0, 4) ? (float)(spread * (double)check_normal(rng)) : -INFINITY;
-        }
-    return p;
-}
-
-typedef struct merged {
-    float *out, *lse; /* packed */
-} merged;
-
-/* Merges in guarded memory; the output's row stride is dim + gap. */
-static merged merge(const parts *p, heed_isa isa, heed_exp exp, int64_t gap)
-{
-    const int64_t stride = p->dim + gap;
-    const size_t span = (size_t)((p->rows - 1) * stride + p->dim), given = (size_t)((p->rows - 1) * p->stride + p->dim);
-    const float *out_in[MOST_PARTS], *lse_in[MOST_PARTS];
-    const heed_options options = check_options(isa, exp, 1);
-    merged m = { check_floats((size_t)(p->rows * p->dim)), check_floats((size_t)p->rows) };
-    for (int64_t i = 0; i < p->count; i++) {
-        out_in[i] = check_input(p->out[i], given, CHECK_GUARD_BEHIND);
-        lse_in[i] = check_input(p->lse[i], (size_t)p->rows, CHECK_GUARD_BEHIND);
-    }
-    float *out = check_output(span, CHECK_GUARD_BEHIND), *lse = check_output((size_t)p->rows, CHECK_GUARD_BEHIND);
-    heed_error error = { "x" };
-    const heed_status status =
-        heed_merge(p->count, p->rows, p->dim, out_in, p->stride, lse_in, out, stride, lse, &options, &error);
-    CHECK(status == HEED_OK && error.message[0] == '\0', "heed_merge: %d %s", (int)status, error.message);
-    for (int64_t row = 0; row < p->rows; row++)
-        check_take(out + row * stride, m.out + row * p->dim, (size_t)p->dim);
-    check_untouched(out, span, "gaps of out");
-    check_take(lse, m.lse, (size_t)p->rows);
-    check_free_all();
-    return m;
-}
-
-static void free_merged(merged *m)
-{
-    free(m->out);
-    free(m->lse);
-}
-
 /* ---- The formula ---- */
-
-/* A part's weight errs by the rounding of the exponent and 2 u of exp, its product by u; the two sums by u an
- * addition. */
-static void check_row(const parts *p, const merged *got, int64_t row)
-{
-    double max = -INFINITY, sum = 0.0, distance = 0.0;
-    for (int64_t i = 0; i < p->count; i++)
-        max = fmax(max, (double)p->lse[i][row]);
-    for (int64_t i = 0; i < p->count && max > -INFINITY; i++) {
-        const double w = exp((double)p->lse[i][row] - max);
-        sum += w;
-        distance += w > 0.0 ? w * (max - (double)p->lse[i][row]) : 0.0;
-    }
-    const double lse = max > -INFINITY ? max + log(sum) : -INFINITY;
-    const double common = sum > 0.0 ? distance / sum + 2.0 * (double)p->count + 8.0 : 0.0;
-    CHECK(lse == -INFINITY ? got->lse[row] == -INFINITY
-                           : fabs((double)got->lse[row] - lse) <= 1.01 * U * (common + fabs(lse)),
-        "lse[%lld] is %.9g, want %.9g", (long long)row, (double)got->lse[row], lse);
-    for (int64_t d = 0; d < p->dim; d++) {
-        double want = 0.0, bound = 0.0;
-        for (int64_t i = 0; i < p->count; i++) {
-            const double below = max - (double)p->lse[i][row], x = (double)p->out[i][row * p->stride + d];
-            if (below < INFINITY) {
-                const double w = exp(-below) / sum;
-                want += w * x;
-                bound += w * fabs(x) * 1.01 * U * (common + below) + 0x1p-126 * fabs(x);
-            }
-        }
-        CHECK(fabs((double)got->out[row * p->dim + d] - want) <= bound,
-            "out[%lld][%lld] is %.9g, want %.9g within %.3g", (long long)row, (long long)d,
-            (double)got->out[row * p->dim + d], want, bound);
-    }
-}
 
 static void formula(void)
 {
@@ -125,29 +18,29 @@ static void formula(void)
     heed_isa list[CHECK_MAX_BACKENDS];
     const size_t count = check_backends(list);
     for (int n = 0; n < (check_quick() ? 20 : 200); n++) {
-        parts p = random_parts(&rng);
+        merge_parts p = merge_random_parts(&rng);
         check_case("parts %lld rows %lld dim %lld", (long long)p.count, (long long)p.rows, (long long)p.dim);
         const heed_exp exp = n % 2 && heed_sleef_usable(HEED_ISA_SCALAR) ? HEED_EXP_SLEEF : HEED_EXP_BUILTIN;
-        merged scalar = merge(&p, HEED_ISA_SCALAR, exp, 0);
+        merged scalar = merge_run(&p, HEED_ISA_SCALAR, exp, 0);
         for (int64_t row = 0; row < p.rows; row++)
-            check_row(&p, &scalar, row);
+            merge_check_row(&p, &scalar, row);
         for (size_t i = 0; i < count; i++) {
-            merged other = merge(&p, list[i], exp, n % 3);
+            merged other = merge_run(&p, list[i], exp, n % 3);
             check_same(other.out, scalar.out, (size_t)(p.rows * p.dim), heed_isa_name(list[i]));
             check_same(other.lse, scalar.lse, (size_t)p.rows, "lse");
-            free_merged(&other);
+            merge_free(&other);
         }
-        free_merged(&scalar);
-        free_parts(&p);
+        merge_free(&scalar);
+        merge_free_parts(&p);
     }
 }
 
-/* One part, alone or beside parts that saw nothing and hold rubbish, comes back bit for bit. */
+/* One part, alone or beside merge_parts that saw nothing and hold rubbish, comes back bit for bit. */
 static void one_part_matters(void)
 {
     check_rng rng = check_rng_named("one part");
     for (int n = 0; n < 40; n++) {
-        parts p = random_parts(&rng);
+        merge_parts p = merge_random_parts(&rng);
         const int64_t one = check_between(&rng, 0, p.count - 1);
         for (int64_t i = 0; i < p.count; i++)
             for (int64_t row = 0; row < p.rows; row++) {
@@ -155,12 +48,12 @@ static void one_part_matters(void)
                 if (i != one)
                     p.out[i][row * p.stride] = n % 2 ? NAN : INFINITY;
             }
-        merged m = merge(&p, HEED_ISA_AUTO, HEED_EXP_DEFAULT, 1);
+        merged m = merge_run(&p, HEED_ISA_AUTO, HEED_EXP_DEFAULT, 1);
         check_same(m.lse, p.lse[one], (size_t)p.rows, "lse of the only part");
         for (int64_t row = 0; row < p.rows; row++)
             check_same(m.out + row * p.dim, p.out[one] + row * p.stride, (size_t)p.dim, "the only part");
-        free_merged(&m);
-        free_parts(&p);
+        merge_free(&m);
+        merge_free_parts(&p);
     }
 }
 
@@ -192,22 +85,22 @@ static void in_place(void)
 {
     check_rng rng = check_rng_named("merge in place");
     for (int n = 0; n < 30; n++) {
-        parts p = random_parts(&rng);
+        merge_parts p = merge_random_parts(&rng);
         const int64_t at = check_between(&rng, 0, p.count - 1);
-        merged want = merge(&p, HEED_ISA_AUTO, HEED_EXP_DEFAULT, 0);
+        merged want = merge_run(&p, HEED_ISA_AUTO, HEED_EXP_DEFAULT, 0);
         const heed_status status = heed_merge(p.count, p.rows, p.dim, (const float *const *)p.out, p.stride,
             (const float *const *)p.lse, p.out[at], p.stride, NULL, NULL, NULL);
         CHECK(status == HEED_OK, "heed_merge: %d", (int)status);
         for (int64_t row = 0; row < p.rows; row++)
             check_same(p.out[at] + row * p.stride, want.out + row * p.dim, (size_t)p.dim, "in place");
-        free_merged(&want);
-        free_parts(&p);
+        merge_free(&want);
+        merge_free_parts(&p);
     }
 }
 
 /* ---- Attention over split keys ---- */
 
-/* Borders of parts: anywhere, at blocks of keys, or some parts empty. */
+/* Borders of parts: anywhere, at blocks of keys, or some merge_parts empty. */
 static int64_t next_border(check_rng *rng, const masked *m, int64_t from, int kind)
 {
     const int64_t keys = m->shape.seq_len_kv, block = m->shape.block_mask_kv;
@@ -223,13 +116,13 @@ static double split(const masked *m, check_rng *rng, int kind, heed_isa isa, mas
     const masked_run run = masked_plain(isa);
     const int64_t rows = masked_rows(m);
     const heed_options options = check_options(isa, HEED_EXP_BUILTIN, 1);
-    masked_result r[MOST_PARTS];
-    const float *out_in[MOST_PARTS], *lse_in[MOST_PARTS];
+    masked_result r[MERGE_MOST_PARTS];
+    const float *out_in[MERGE_MOST_PARTS], *lse_in[MERGE_MOST_PARTS];
     int64_t count = 0;
     double error = 0.0;
     masked_range range = { 0, 0, m->shape.seq_len_q, 0, 0 };
     do {
-        range.end_kv = count == MOST_PARTS - 1 ? m->shape.seq_len_kv : next_border(rng, m, range.first_kv, kind);
+        range.end_kv = count == MERGE_MOST_PARTS - 1 ? m->shape.seq_len_kv : next_border(rng, m, range.first_kv, kind);
         masked part = masked_part(m, &range);
         if (count > 0) { /* the sink is a key of one part */
             free(part.sinks);
@@ -280,10 +173,10 @@ static void split_keys(void)
 }
 
 /* The first or the other half of the parts, merged into part half of two. */
-static void merge_half(const parts *p, int64_t half, parts *two)
+static void merge_half(const merge_parts *p, int64_t half, merge_parts *two)
 {
     const int64_t first = half ? p->count / 2 : 0, count = half ? p->count - first : p->count / 2;
-    parts some = *p;
+    merge_parts some = *p;
     some.count = count;
     for (int64_t i = 0; i < count; i++) {
         some.out[i] = p->out[first + i];
@@ -293,10 +186,10 @@ static void merge_half(const parts *p, int64_t half, parts *two)
         two->lse[half][row] = -INFINITY;
     if (count == 0)
         return;
-    merged m = merge(&some, HEED_ISA_AUTO, HEED_EXP_DEFAULT, 0);
+    merged m = merge_run(&some, HEED_ISA_AUTO, HEED_EXP_DEFAULT, 0);
     memcpy(two->out[half], m.out, (size_t)(p->rows * p->dim) * sizeof(float));
     memcpy(two->lse[half], m.lse, (size_t)p->rows * sizeof(float));
-    free_merged(&m);
+    merge_free(&m);
 }
 
 /* Merging in groups is merging at once, but for roundings: those of each merge's sums, and that of a group's LSE,
@@ -305,7 +198,7 @@ static void groups(void)
 {
     check_rng rng = check_rng_named("merge in groups");
     for (int n = 0; n < 40; n++) {
-        parts p = random_parts(&rng), two = make_parts(2, p.rows, p.dim, p.dim);
+        merge_parts p = merge_random_parts(&rng), two = merge_make_parts(2, p.rows, p.dim, p.dim);
         double lse = 0.0, largest = 0.0;
         for (int64_t i = 0; i < p.count; i++)
             for (int64_t row = 0; row < p.rows; row++) {
@@ -315,16 +208,16 @@ static void groups(void)
             }
         merge_half(&p, 0, &two);
         merge_half(&p, 1, &two);
-        merged once = merge(&p, HEED_ISA_AUTO, HEED_EXP_DEFAULT, 0),
-               m = merge(&two, HEED_ISA_AUTO, HEED_EXP_DEFAULT, 0);
+        merged once = merge_run(&p, HEED_ISA_AUTO, HEED_EXP_DEFAULT, 0),
+               m = merge_run(&two, HEED_ISA_AUTO, HEED_EXP_DEFAULT, 0);
         const double roundings = 2.0 * (lse + 5.0) + 4.0 * (double)p.count + 40.0;
         for (int64_t i = 0; i < p.rows * p.dim; i++)
             CHECK(fabs((double)(m.out[i] - once.out[i])) <= 1.01 * U * roundings * largest,
                 "groups: %.9g, at once %.9g", (double)m.out[i], (double)once.out[i]);
-        free_merged(&once);
-        free_merged(&m);
-        free_parts(&p);
-        free_parts(&two);
+        merge_free(&once);
+        merge_free(&m);
+        merge_free_parts(&p);
+        merge_free_parts(&two);
     }
 }
 
