@@ -35,6 +35,26 @@ static heed_status check_dimension(const char *name, int64_t value, heed_error *
         error, HEED_ERROR_INVALID, "%s is %lld, must be in 1 .. %lld", name, (long long)value, (long long)most);
 }
 
+/* Sums of four widths must fit. */
+static heed_status check_width(const char *heads, int64_t count, const char *dim, int64_t size, heed_error *error)
+{
+    if (count <= (int64_t)(PTRDIFF_MAX / sizeof(float)) / 4 / size)
+        return HEED_OK;
+    return heed_fail(error, HEED_ERROR_OVERFLOW, "%s %lld x %s %lld does not fit the address space", heads,
+        (long long)count, dim, (long long)size);
+}
+
+static heed_status check_widths(const heed_layer_desc *d, heed_error *error)
+{
+    heed_status status = check_width("num_heads", d->num_heads, "head_dim", d->head_dim, error);
+    if (status == HEED_OK)
+        status = check_width("num_heads", d->num_heads, "head_dim_v", d->head_dim_v, error);
+    if (status == HEED_OK)
+        status = check_width("num_kv_heads", d->num_kv_heads, "head_dim", d->head_dim, error);
+    return status == HEED_OK ? check_width("num_kv_heads", d->num_kv_heads, "head_dim_v", d->head_dim_v, error)
+                             : status;
+}
+
 static heed_status resolve_layer(heed_layer_desc *to, const heed_layer_desc *from, heed_error *error)
 {
     static const heed_layer_desc defaults = HEED_LAYER_DESC_INIT;
@@ -51,6 +71,8 @@ static heed_status resolve_layer(heed_layer_desc *to, const heed_layer_desc *fro
         { "num_kv_heads", to->num_kv_heads }, { "head_dim", to->head_dim }, { "head_dim_v", to->head_dim_v } };
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0] && status == HEED_OK; i++)
         status = check_dimension(sizes[i].name, sizes[i].value, error);
+    if (status == HEED_OK)
+        status = check_widths(to, error);
     if (status != HEED_OK)
         return status;
     if (to->weight_layout != HEED_WEIGHT_OUT_IN && to->weight_layout != HEED_WEIGHT_IN_OUT)

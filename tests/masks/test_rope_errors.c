@@ -189,6 +189,21 @@ static void layer_fields(void)
     expect_layer(&d, "rope_dim", "3");
 }
 
+/* Widths of two to the 62nd each, whose sum is none. */
+static void layer_widths(void)
+{
+    const int64_t most = INT32_MAX;
+    for (int values = 0; values < 2; values++) {
+        heed_layer_desc d = layer_desc();
+        heed_error error = fresh;
+        heed_layer *layer = NULL;
+        d.num_heads = d.num_kv_heads = most;
+        *(values ? &d.head_dim_v : &d.head_dim) = most;
+        expect(heed_layer_create(&layer, &d, NULL, &error), HEED_ERROR_OVERFLOW, &error,
+            values ? "head_dim_v" : "head_dim", "2147483647");
+    }
+}
+
 static void expect_layer_run(const heed_layer *layer, const heed_layer_tensors *t, const char *field, const char *value)
 {
     static unsigned char workspace[1 << 16];
@@ -227,6 +242,6 @@ int main(int argc, char **argv)
 {
     static const check_test tests[] = { { "table_fields", table_fields }, { "table_arguments", table_arguments },
         { "apply_arguments", apply_arguments }, { "apply_memory", apply_memory }, { "layer_fields", layer_fields },
-        { "layer_tensors", layer_tensors } };
+        { "layer_widths", layer_widths }, { "layer_tensors", layer_tensors } };
     return check_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }
