@@ -75,6 +75,8 @@ static heed_status resolve_layer(heed_layer_desc *to, const heed_layer_desc *fro
         status = check_widths(to, error);
     if (status != HEED_OK)
         return status;
+    if (to->reserved != 0)
+        return heed_fail(error, HEED_ERROR_INVALID, "reserved is %u, must be 0", (unsigned)to->reserved);
     if (to->weight_layout != HEED_WEIGHT_OUT_IN && to->weight_layout != HEED_WEIGHT_IN_OUT)
         return heed_fail(error, HEED_ERROR_INVALID, "weight_layout is %d, not a value of heed_weight_layout",
             (int)to->weight_layout);

@@ -480,12 +480,13 @@ typedef struct heed_layer_desc {
     int64_t rope_dim;                               /* rotated elements of a head, even; 0 means head_dim */
     int64_t window_left, window_right;              /* as in heed_attention */
     float softcap;
+    uint32_t reserved; /* 0; fills what would be padding */
 } heed_layer_desc;
 
 /* clang-format off */
 #define HEED_LAYER_DESC_INIT                                                                                           \
     { sizeof(heed_layer_desc), 0, 0, 0, 0, 0, 0, 0.0f, HEED_CAUSAL_NONE, 0, HEED_WEIGHT_OUT_IN, NULL, NULL, NULL, NULL, \
-      NULL, NULL, NULL, NULL, HEED_ROPE_NONE, 0, -1, -1, 0.0f }
+      NULL, NULL, NULL, NULL, HEED_ROPE_NONE, 0, -1, -1, 0.0f, 0 }
 /* clang-format on */
 
 /* x, y: [batch][seq_len] rows of model_dim and out_dim elements, packed. */

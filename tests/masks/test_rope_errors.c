@@ -173,6 +173,9 @@ static void layer_fields(void)
     d.softcap = -4.5f;
     expect_layer(&d, "softcap", "-4.5");
     d = layer_desc();
+    d.reserved = 7;
+    expect_layer(&d, "reserved", "7");
+    d = layer_desc();
     d.rope = (heed_rope_pairs)3;
     expect_layer(&d, "rope", "3");
     static const int64_t dims[] = { -2, 3, 6 };

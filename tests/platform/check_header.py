@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-# Fails when the public header does not compile by itself, without a warning, in every standard of C and C++ at hand.
+# Fails when the public header does not compile by itself, without a warning, in every standard of C and C++ at hand, or when a struct
+# that can grow ends in padding: a new field there would be read from programs that never wrote it.
 # May know: the header's INIT macros, compilers.
 # Must not know: the library's sources.
 import argparse
@@ -18,11 +19,22 @@ TWICE = "#include <heed/heed.h>\n#include <heed/heed.h>\n"
 BROKEN = "#include <heed/heed.h>\nint f(void) { return heed_no_such_function(1); }\n"
 
 
+def last_field(text, struct):
+    body = re.search(r"^typedef struct %s \{(.*?)^\} %s;" % (struct, struct), text, flags=re.M | re.S).group(1)
+    return re.findall(r"(\w+);", re.sub(r"/\*.*?\*/", "", body, flags=re.S))[-1]
+
+
 def use(header):
     """A program that uses every INIT macro and a few functions; valid in C99 and C++98."""
     with open(header, encoding="utf-8") as file:
-        macros = re.findall(r"^#define (HEED_(\w+)_INIT)\b", file.read(), flags=re.M)
-    lines = ["#include <heed/heed.h>", "int main(void)", "{", "    int sum = 0;"]
+        text = file.read()
+    macros = re.findall(r"^#define (HEED_(\w+)_INIT)\b", text, flags=re.M)
+    lines = ["#include <heed/heed.h>"]
+    for _, name in macros:
+        struct, field = "heed_" + name.lower(), last_field(text, "heed_" + name.lower())
+        lines.append("typedef char %s_ends_in_padding[sizeof(void *) < 8 || sizeof(%s) == offsetof(%s, %s) + "
+                     "sizeof(((%s *)0)->%s) ? 1 : -1];" % (struct, struct, struct, field, struct, field))
+    lines += ["int main(void)", "{", "    int sum = 0;"]
     for macro, name in macros:
         lines.append("    { heed_%s value = %s; sum += value.struct_size == sizeof(heed_%s); }" % (
             name.lower(), macro, name.lower()))
