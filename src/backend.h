@@ -52,8 +52,8 @@ typedef struct heed_score {
     const uint8_t *visible; /* contiguous, indexed by column: 0 hides */
 } heed_score;
 
-/* A product of one to HEED_FEW rows with keys or values where they are stored. */
-enum { HEED_FEW = 4, HEED_FEW_UNITS = 64 / HEED_LANES };
+/* A product of one to HEED_FEW rows with keys or values where they are stored; more are faster from packed strips. */
+enum { HEED_FEW = 16, HEED_FEW_UNITS = 64 / HEED_LANES };
 typedef struct heed_few {
     float *to; /* qk: scores; pv: sums, continued */
     size_t ld_to;

@@ -120,7 +120,7 @@ static void keys(void)
 {
     check_rng rng = check_rng_named("few keys");
     for (int type = 0; type < TYPES; type++)
-        for (size_t m = 1; m <= HEED_FEW; m++)
+        for (size_t m = 1; m <= HEED_FEW; m += 1 + m / 4)
             for (size_t n = 1; n <= MOST_N; n++)
                 for (size_t d = 1 + n % 7; d <= 130; d += 7 + (m + n) % 9)
                     if (check_keep(n * 130 + d, 29))
@@ -177,7 +177,7 @@ static void transposed_keys(void)
 {
     check_rng rng = check_rng_named("few transposed keys");
     for (int type = 0; type < TYPES; type++)
-        for (size_t m = 1; m <= HEED_FEW; m++)
+        for (size_t m = 1; m <= HEED_FEW; m += 1 + m / 4)
             for (size_t n = 1; n <= MOST_N; n++) {
                 const size_t page = (size_t)HEED_LANES << check_next(&rng) % 4;
                 const size_t d = 1 + check_next(&rng) % (n % 8 ? 20 : 130);
@@ -236,7 +236,7 @@ static void values(void)
 {
     check_rng rng = check_rng_named("few values");
     for (int type = 0; type < TYPES; type++)
-        for (size_t m = 1; m <= HEED_FEW; m++)
+        for (size_t m = 1; m <= HEED_FEW; m += 1 + m / 4)
             for (size_t n = 1; n <= MOST_N; n += 1 + n % 3)
                 for (size_t d = 1 + n % 11; d <= 150; d += 11 + (m + n) % 13)
                     if (check_keep(n * 150 + d, 29))

@@ -11,6 +11,12 @@
 #define INLINE static inline __attribute__((always_inline))
 /* A register tile has no vector register to spare: apart from its caller, nothing else can be live across its loop. */
 #define NOINLINE static __attribute__((noinline))
+/* What is rare: one copy is enough, where gcc makes one for each constant that it is called with. */
+#if defined(__clang__)
+#define RARE NOINLINE
+#else
+#define RARE static __attribute__((noinline, noclone, cold))
+#endif
 
 /* Full unrolling of the register loops: without it gcc -O2 keeps the accumulators of a tile in memory (a third of the
  * speed), and clang does when given gcc's spelling. */

@@ -1,5 +1,5 @@
-/* Products for one to four query rows, with keys and values read where they are stored: no panel is written, so that a cache streams
- * through the registers.
+/* Products for a few query rows, at most four at once, with keys and values read where they are stored: no panel is written, so that
+ * a cache streams through the registers.
  * May know: the vector layer, storage types.  Must not know: instruction sets, caches, pages, masks.
  * The same chains as tile.h's: one per output element, ascending.  Rows of keys are transposed in registers; keys that are stored
  * transposed need no such step. */
@@ -7,12 +7,15 @@
 #define HEED_KERNELS_DECODE_H
 
 enum {
+    FEW_ROWS = 4,                      /* that share a pass */
     FEW_UNIT = HEED_LANES / VEC_LANES, /* vectors of a unit of 16 transposed keys */
-    FEW_WIDE = VEC_REGISTERS >= 32 ? 16 : 8,
+    FEW_WIDE = VEC_LANES < 4         ? 4
+               : VEC_REGISTERS >= 32 ? 16
+                                     : 8,
     FEW_MOST = 16,  /* sums of any instance */
     FEW_PAGE = 4095 /* bytes, and a row, are worked on at once where all is read once */
 };
-_Static_assert(VEC_LANES < 4 || (int)HEED_FEW * (int)FEW_UNIT <= (int)FEW_MOST, "all rows of a unit fit the sums");
+_Static_assert(VEC_LANES < 4 || (int)FEW_ROWS * (int)FEW_UNIT <= (int)FEW_MOST, "all rows of a unit fit the sums");
 
 /* Reads a byte of each line, in the order of memory, before the lines are used in another: so the processor sees a stream, and reads
  * ahead better than any prefetching here (docs/design.md). */
@@ -36,7 +39,7 @@ INLINE void few_announce(const char *from, ptrdiff_t row_bytes, size_t rows, siz
 
 /* What makes no whole square: the last keys, or the last dimensions.  Continues the sums that t->to holds for `rows` keys from j on,
  * over the dimensions from p on, and scales them. */
-NOINLINE void HEED_FN(few_rest)(const heed_few *t, size_t j, size_t rows, size_t p)
+RARE void HEED_FN(few_rest)(const heed_few *t, size_t j, size_t rows, size_t p)
 {
     float square[VEC_LANES * VEC_LANES], *to = t->to + j;
     vf r[VEC_LANES];
@@ -76,12 +79,11 @@ INLINE void few_square(const int m, const int groups, vf *acc, const heed_few *t
     }
 }
 
-/* Keys as long as there are `groups` vectors of them; returns the first that is left. */
-INLINE size_t few_keys(const int m, const int groups, const heed_few *t)
+/* Keys from j on as long as there are `groups` vectors of them; returns the first that is left. */
+INLINE size_t few_keys(const int m, const int groups, const heed_few *t, size_t j)
 {
     const size_t step = (size_t)groups * VEC_LANES, whole = t->d / VEC_COLUMNS * VEC_COLUMNS;
     const vf scale = vf_set1(whole == t->d ? t->scale : 1.0f);
-    size_t j = 0;
     for (; j + step <= t->n; j += step) {
         const float *k = (const float *)t->from + (ptrdiff_t)j * t->ld;
         vf acc[FEW_MOST];
@@ -101,11 +103,13 @@ INLINE size_t few_keys(const int m, const int groups, const heed_few *t)
     return j;
 }
 
-/* One row of queries has work enough between one sum and the next only with 16 keys. */
+/* One row of queries has work enough between one sum and the next only with 16 keys; that many long ones would be half of L1. */
 INLINE void few_rows(const int m, const heed_few *t)
 {
-    const int groups = m == 1 && FEW_UNIT > 1 ? 2 : 1;
-    for (size_t j = few_keys(m, groups, t); j < t->n; j += VEC_LANES) {
+    size_t j = 0;
+    if (m == 1 && FEW_UNIT > 1 && t->d * sizeof(float) * HEED_LANES <= 2 * (FEW_PAGE + 1))
+        j = few_keys(m, 2, t, j);
+    for (j = few_keys(m, 1, t, j); j < t->n; j += VEC_LANES) {
         for (int row = 0; row < m; row++)
             vf_store(t->to + (size_t)row * t->ld_to + j, vf_zero());
         HEED_FN(few_rest)(t, j, pack_left(t->n, j), 0);
@@ -174,7 +178,7 @@ INLINE void few_last_columns(const heed_type type, const heed_few *t, size_t c)
 {
     const ptrdiff_t row_bytes = t->ld * (ptrdiff_t)pack_size(type);
     const char *row = (const char *)t->from + c * pack_size(type);
-    vf acc[HEED_FEW];
+    vf acc[FEW_ROWS];
     for (size_t i = 0; i < t->m; i++)
         acc[i] = vf_load(t->to + i * t->ld_to + c);
     for (size_t j = 0; j < t->n; j++, row += row_bytes) {
@@ -186,7 +190,7 @@ INLINE void few_last_columns(const heed_type type, const heed_few *t, size_t c)
         vf_store(t->to + i * t->ld_to + c, acc[i]);
 }
 
-NOINLINE void HEED_FN(few_last)(heed_type type, const heed_few *t, size_t c)
+RARE void HEED_FN(few_last)(heed_type type, const heed_few *t, size_t c)
 {
     switch (type) {
     case HEED_TYPE_F16: few_last_columns(HEED_TYPE_F16, t, c); break;
@@ -226,13 +230,13 @@ INLINE void few_columns(
 }
 
 /* All columns of a page of values, then of the next: in long passes over a part of every row the processor does not see that all is
- * read, so does nothing ahead.  Where a pass has less than a line of a row, all lines are touched before. */
+ * read, so does nothing ahead.  Where there are more than two passes, or few rows in a page, all lines are touched before. */
 INLINE void few_values_m(const heed_type type, const int m, const heed_few *t)
 {
     const int vecs = FEW_WIDE / m < 8 ? FEW_WIDE / m : 8, half = vecs == 8 ? 4 : vecs;
     const size_t wide = (size_t)vecs * VEC_LANES, narrow = (size_t)half * VEC_LANES, size = pack_size(type);
     const size_t page = FEW_PAGE / (t->d * size) + 1, step = t->d == wide || t->d == narrow ? t->n : page;
-    const int touches = size > 1 && wide * size <= 2 * PACK_LINE && t->ld == (ptrdiff_t)t->d;
+    const int touches = (t->d > 2 * wide || page < 8) && t->ld == (ptrdiff_t)t->d;
     for (size_t first = 0; first < t->n; first += step) {
         const size_t end = first + step < t->n ? first + step : t->n;
         size_t c = 0;
@@ -267,7 +271,7 @@ INLINE void few_instance(const int kind, const heed_type type, const int m, cons
  * vectors (scalar) gain nothing from more than one. */
 INLINE size_t few_together(size_t m)
 {
-    return VEC_LANES < 4 || m == 1 ? 1 : m < 4 ? 2 : 4;
+    return VEC_LANES < 4 || m == 1 ? 1 : m < FEW_ROWS ? 2 : FEW_ROWS;
 }
 
 /* C's template: all rows, by instances for the numbers of rows that share a pass. */
@@ -309,7 +313,7 @@ enum {
 };
 
 /* A piece of a block of keys that lies only partly within them; the rest becomes 0. */
-NOINLINE void HEED_FN(few_deal_rest)(
+RARE void HEED_FN(few_deal_rest)(
     char *to, const char *from, ptrdiff_t row_bytes, size_t keys, size_t bytes, const size_t size)
 {
     _Alignas(DEAL_BYTES) char copy[DEAL_ROW * DEAL_BYTES] = { 0 };
@@ -337,15 +341,16 @@ INLINE void few_deal(
     }
 }
 
-/* Two blocks of keys at a time, dealt into t->room. */
+/* Two blocks of keys at a time, or one of long ones, dealt into t->room: they and the dealt ones fit L1. */
 INLINE void few_dealt(heed_type type, const heed_few *t)
 {
     const size_t size = pack_size(type), keys = DEAL_ROW / size, room = heed_deal_bytes(t->d, size);
+    const size_t together = t->d * size * keys > FEW_PAGE + 1 ? keys : 2 * keys;
     const ptrdiff_t row_bytes = t->ld * (ptrdiff_t)size;
     heed_few part = *t;
     part.ld = (ptrdiff_t)keys;
     for (size_t j = 0; j < t->n; j += part.n, part.to += part.n) {
-        part.n = t->n - j < 2 * keys ? t->n - j : 2 * keys;
+        part.n = t->n - j < together ? t->n - j : together;
         for (size_t done = 0; done < part.n; done += keys) {
             char *to = (char *)t->room + done / keys * room;
             const char *from = (const char *)t->from + (ptrdiff_t)(j + done) * row_bytes;

@@ -57,7 +57,7 @@ INLINE size_t pack_left(size_t n, size_t done)
 }
 
 /* A square that lies only partly within the keys: the rest is 0. */
-NOINLINE void HEED_FN(pack_copy_square)(
+RARE void HEED_FN(pack_copy_square)(
     char *to, const char *from, ptrdiff_t row_bytes, size_t rows, size_t bytes, size_t to_bytes)
 {
     for (size_t i = 0; i < VEC_LANES; i++)
