@@ -14,7 +14,6 @@
 
 enum {
     SAMPLE_FLOPS = 100 * 1000 * 1000, /* a millisecond of a fast core */
-    SLICE_BYTES = 16 << 20,           /* a millisecond at 16 GB/s */
     LEAST_SLICES = 16,
     CACHES_A_BUFFER = 4,
     RATIO_SAMPLES = 9,
@@ -120,13 +119,14 @@ double machine_widest_ratio(const machine_loops *loops, int threads)
 
 int machine_reader_create(machine_reader *reader)
 {
-    const size_t wanted = CACHES_A_BUFFER * machine_last_cache() / SLICE_BYTES;
+    const size_t wanted = CACHES_A_BUFFER * machine_last_cache() / MACHINE_SLICE_BYTES;
     reader->slices = wanted > LEAST_SLICES ? wanted : LEAST_SLICES;
     reader->next = 0;
-    reader->buffer = malloc(reader->slices * SLICE_BYTES);
+    reader->buffer = malloc(reader->slices * MACHINE_SLICE_BYTES);
     if (!reader->buffer)
         return 0;
-    memset(reader->buffer, 1, reader->slices * SLICE_BYTES); /* untouched pages are all the same page of zeros */
+    memset(
+        reader->buffer, 1, reader->slices * MACHINE_SLICE_BYTES); /* untouched pages are all the same page of zeros */
     return 1;
 }
 
@@ -139,16 +139,21 @@ void machine_reader_destroy(machine_reader *reader)
 static void read_work(void *argument, int index, int threads)
 {
     const uint64_t *slice = argument; /* divided by pages: a page is many times READ_STREAMS lines */
-    const size_t page = 4096 / sizeof *slice, pages = SLICE_BYTES / 4096;
+    const size_t page = 4096 / sizeof *slice, pages = MACHINE_SLICE_BYTES / 4096;
     const size_t first = pages * (size_t)index / (size_t)threads, end = pages * (size_t)(index + 1) / (size_t)threads;
     volatile uint64_t sink = read_loop(slice + first * page, (end - first) * page);
     (void)sink;
 }
 
+double machine_read_rate(const void *from, int threads)
+{
+    int granted;
+    return MACHINE_SLICE_BYTES / team_run(threads, read_work, (void *)(uintptr_t)from, &granted);
+}
+
 double machine_read_peak(machine_reader *reader, int threads)
 {
-    uint64_t *slice = reader->buffer + reader->next * (SLICE_BYTES / sizeof *slice);
-    int granted;
+    const uint64_t *slice = reader->buffer + reader->next * (MACHINE_SLICE_BYTES / sizeof *slice);
     reader->next = (reader->next + 1) % reader->slices;
-    return SLICE_BYTES / team_run(threads, read_work, slice, &granted);
+    return machine_read_rate(slice, threads);
 }

@@ -46,7 +46,10 @@ typedef struct machine_reader {
 int machine_reader_create(machine_reader *reader);
 void machine_reader_destroy(machine_reader *reader);
 
-/* One sample: bytes read a second by so many threads together. */
+enum { MACHINE_SLICE_BYTES = 16 << 20 /* a millisecond at 16 GB/s */ };
+
+/* One sample: bytes read a second by so many threads together, MACHINE_SLICE_BYTES from there on, respectively the next slice. */
+double machine_read_rate(const void *from, int threads);
 double machine_read_peak(machine_reader *reader, int threads);
 
 #endif

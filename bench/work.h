@@ -18,6 +18,8 @@ struct bench_work {
     heed_status (*run)(bench_work *work, heed_error *error);
     /* Releases what is not in blocks; NULL: nothing. */
     void (*release)(bench_work *work);
+    /* So many bytes of what is streamed, farthest from its next use; NULL if there are not that many, or as a pointer: never. */
+    const void *(*streamed)(bench_work *work, size_t bytes);
 
     heed_isa isa;
     int threads;

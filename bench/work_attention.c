@@ -15,6 +15,7 @@ typedef struct attention_work {
     size_t size_k, size_v; /* bytes of a copy */
     size_t num_scales;
     size_t copies, next; /* of keys and values, used in turn */
+    int turn;            /* of streamed_cache: keys, then values */
     void *workspace;
 } attention_work;
 
@@ -29,6 +30,19 @@ static heed_status run_attention(bench_work *base, heed_error *error)
     }
     w->next = (w->next + 1) % w->copies;
     return heed_run(w->plan, &w->tensors, w->workspace, base->workspace, error);
+}
+
+/* From keys and values in turn. */
+static const void *streamed_cache(bench_work *base, size_t bytes)
+{
+    attention_work *w = (attention_work *)base;
+    const size_t size = w->turn ? w->size_v : w->size_k, all = w->copies * size;
+    const char *from = w->turn ? w->v : w->k;
+    w->turn = !w->turn;
+    if (all < 2 * bytes)
+        return NULL;
+    const size_t at = (w->next * size + all / 2) % all / 4096 * 4096;
+    return from + (at <= all - bytes ? at : all - bytes);
 }
 
 static void release_attention(bench_work *base)
@@ -189,6 +203,7 @@ bench_work *work_attention(const bench_shape *shape, const work_options *options
     const heed_options o = work_heed_options(options, f[SHAPE_EXP_KIND]);
     w->base.run = run_attention;
     w->base.release = release_attention;
+    w->base.streamed = streamed_cache;
     w->tensors = no_tensors;
     w->problem = a;
     if (heed_plan_create(&w->plan, &a, &o, error) == HEED_OK && fill_attention(w, shape, options) &&

@@ -24,6 +24,14 @@ static heed_status run_linear(bench_work *base, heed_error *error)
     return heed_linear_run(linear, w->rows, w->x, w->in, w->y, w->out, w->workspace, base->workspace, error);
 }
 
+/* A heed_linear is one allocation, most of it packed weights. */
+static const void *streamed_weights(bench_work *base, size_t bytes)
+{
+    linear_work *w = (linear_work *)base;
+    const size_t size = (size_t)w->in * (size_t)w->out * sizeof(float);
+    return w->copies > 1 && size >= bytes ? w->linears[(w->next + w->copies / 2) % w->copies] : NULL;
+}
+
 static void release_linear(bench_work *base)
 {
     linear_work *w = (linear_work *)base;
@@ -60,6 +68,7 @@ bench_work *work_linear(const bench_shape *shape, const work_options *options, h
     const double rows = (double)w->rows, in = (double)w->in, out = (double)w->out;
     w->base.run = run_linear;
     w->base.release = release_linear;
+    w->base.streamed = streamed_weights;
     w->base.flops = 2.0 * rows * in * out;
     w->base.bytes = (in * out + rows * (in + out)) * sizeof(float);
     w->copies = w->base.stream ? work_copies(options, in * out * sizeof(float)) : 1;
