@@ -53,7 +53,8 @@ static heed_status run_softmax(bench_work *base, heed_error *error)
 {
     const kernel_work *w = kernel_of(base);
     (void)error;
-    w->backend->softmax_tile[w->exp](&w->rows, w->c, HEED_LD_SCORES, w->ranges, w->m);
+    w->backend->softmax_tile[w->exp](w->rows.block_max, w->rows.block_sum, w->c, HEED_LD_SCORES, w->ranges, w->m);
+    w->backend->merge_rows[w->exp](&w->rows, w->m);
     return HEED_OK;
 }
 

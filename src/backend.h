@@ -46,10 +46,11 @@ typedef struct heed_rows {
 typedef struct heed_score {
     const float *key_scale; /* int8 keys: factor of each, indexed by column, readable to a whole vector */
     float softcap, inverse_softcap;
-    float slope, distance;  /* ALiBi; distance is that of column 0 from the query */
-    const float *count;     /* 0, 1, 2, ... */
-    const float *bias;      /* contiguous, indexed by column */
-    const uint8_t *visible; /* contiguous, indexed by column: 0 hides */
+    float slope, distance;             /* ALiBi; distance is that of column 0 from the query */
+    const float *count;                /* 0, 1, 2, ... */
+    const float *bias;                 /* contiguous, indexed by column */
+    const uint8_t *visible;            /* contiguous, indexed by column: 0 hides */
+    uintptr_t next_bias, next_visible; /* bytes to those of the next row, to be prefetched */
 } heed_score;
 
 /* A product of one to HEED_FEW rows with keys or values where they are stored; more are faster from packed strips. */
@@ -103,11 +104,11 @@ typedef struct heed_backend {
         size_t m, size_t d, float scale);
     /* The steps between product and softmax for columns [lo, hi); hidden scores become -inf. */
     void (*score_row)(float *s, size_t lo, size_t hi, const heed_score *op);
-    /* s[i][j] becomes exp(s - block maximum) where visible and -0 where hidden (over the columns that pv_tile reads), the
-     * block's maxima and sums are merged into the rows' state, keep and add are set. */
+    /* s[i][j] becomes exp(s - block maximum) where visible and -0 where hidden (over the columns that pv_tile reads, by tiles of mr
+     * rows from the first on); the maxima and sums of the rows. */
     void (*softmax_tile[HEED_EXP_KINDS])(
-        const heed_rows *state, float *s, size_t lds, const heed_range *rows, size_t m);
-    /* The merge alone: block_max and block_sum into max and sum, keep and add set, for m rows. */
+        float *block_max, float *block_sum, float *s, size_t lds, const heed_range *rows, size_t m);
+    /* block_max and block_sum merged into max and sum, keep and add set, for m rows. */
     void (*merge_rows[HEED_EXP_KINDS])(const heed_rows *state, size_t m);
     /* p[j] *= factor[j] for j < n. */
     void (*scale_row)(float *p, const float *factor, size_t n);

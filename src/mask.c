@@ -231,6 +231,12 @@ static float inverse_of(float softcap)
     return 1.0f / softcap < FLT_MAX ? 1.0f / softcap : FLT_MAX;
 }
 
+/* Elements from a row of scores to the next: heads of a position lie side by side. */
+static uintptr_t next_row(const heed_plan *plan, const heed_mask_strides *strides)
+{
+    return (uintptr_t)(plan->group > 1 ? strides->head : strides->query);
+}
+
 heed_score heed_mask_score(const heed_plan *plan, const heed_tensors *t, const heed_sequence *s, int64_t head,
     int64_t i, int64_t first, heed_range range, heed_mask_row *row)
 {
@@ -244,6 +250,8 @@ heed_score heed_mask_score(const heed_plan *plan, const heed_tensors *t, const h
         .count = row->count,
         .bias = bias_floats(&h, range, row->bias),
         .visible = visible_bytes(&h, range, row->visible),
+        .next_bias = next_row(plan, &plan->attention.strides_bias) * sizeof(float),
+        .next_visible = next_row(plan, &plan->attention.strides_mask),
     };
     return score;
 }

@@ -127,10 +127,10 @@ typedef struct place {
     int64_t head, position, last_head, group;
 } place;
 
-static place first_place(const heed_row_block *t)
+static place place_of(const heed_row_block *t, size_t row)
 {
     const int64_t group = t->run->plan->group;
-    const place p = { query_head(t, 0), query_position(t, 0), (t->kv_head + 1) * group - 1, group };
+    const place p = { query_head(t, row), query_position(t, row), (t->kv_head + 1) * group - 1, group };
     return p;
 }
 
@@ -145,7 +145,7 @@ static void next_place(place *p)
 int heed_rows_ranges(heed_row_block *t, int64_t block)
 {
     const heed_run_state *r = t->run;
-    place at = first_place(t);
+    place at = place_of(t, 0);
     int any = 0;
     for (size_t i = 0; i < t->m; i++, next_place(&at)) {
         t->ranges[i] = heed_mask_range(r->plan, r->tensors, &t->seq, at.head, at.position, block);
@@ -154,11 +154,11 @@ int heed_rows_ranges(heed_row_block *t, int64_t block)
     return any;
 }
 
-static void mask_scores(heed_row_block *t, int64_t block)
+static void mask_scores(heed_row_block *t, int64_t block, size_t first, size_t end)
 {
     const heed_plan *p = t->run->plan;
-    place at = first_place(t);
-    for (size_t i = 0; i < t->m; i++, next_place(&at)) {
+    place at = place_of(t, first);
+    for (size_t i = first; i < end; i++, next_place(&at)) {
         const heed_range range = t->ranges[i];
         if (range.lo >= range.hi)
             continue;
@@ -190,9 +190,9 @@ void heed_rows_clear_weights(const heed_row_block *t)
 }
 
 /* The scores wait in the weights' own memory until the row's maximum and sum are known. */
-static void keep_scores(const heed_row_block *t, int64_t block)
+static void keep_scores(const heed_row_block *t, int64_t block, size_t first, size_t end)
 {
-    for (size_t i = 0; i < t->m; i++) {
+    for (size_t i = first; i < end; i++) {
         const size_t lo = (size_t)t->ranges[i].lo, hi = (size_t)t->ranges[i].hi;
         memcpy(weights_of(t, i) + block * HEED_BLOCK_KV + lo, t->scores + i * HEED_LD_SCORES + lo,
             (hi - lo) * sizeof(float));
@@ -221,11 +221,17 @@ void heed_rows_softmax(heed_row_block *t, const heed_rows *state, int64_t block)
 {
     const heed_plan *p = t->run->plan;
     heed_gather_scales(t->run, &t->seq, t->kv_head, block, t->scales_k, t->scales_v);
-    if (t->run->masks_scores)
-        mask_scores(t, block);
-    if (t->run->tensors->weights)
-        keep_scores(t, block);
-    p->backend->softmax_tile[p->exp](state, t->scores, HEED_LD_SCORES, t->ranges, t->m);
+    /* A tile of rows at a time: what masks have done to its scores is still in L1 when the softmax reads them. */
+    for (size_t i = 0; i < t->m; i += (size_t)p->backend->mr) {
+        const size_t end = t->m - i < (size_t)p->backend->mr ? t->m : i + (size_t)p->backend->mr;
+        if (t->run->masks_scores)
+            mask_scores(t, block, i, end);
+        if (t->run->tensors->weights)
+            keep_scores(t, block, i, end);
+        p->backend->softmax_tile[p->exp](state->block_max + i, state->block_sum + i, t->scores + i * HEED_LD_SCORES,
+            HEED_LD_SCORES, t->ranges + i, end - i);
+    }
+    p->backend->merge_rows[p->exp](state, t->m);
     if (p->attention.type_v == HEED_TYPE_I8)
         scale_weights(t, block);
 }

@@ -146,7 +146,8 @@ static tile_result run_tile(const heed_backend *b, const tile_case *t, int exp, 
         arrays[5][i] = 0.0f;
     }
     heed_rows state = { arrays[0], arrays[1], arrays[2], arrays[3], arrays[4], arrays[5] };
-    b->softmax_tile[exp](&state, s, LD, t->rows, t->m);
+    b->softmax_tile[exp](state.block_max, state.block_sum, s, LD, t->rows, t->m);
+    b->merge_rows[exp](&state, t->m);
     for (size_t i = 0; i < t->m; i++)
         memcpy(r.weights + i * LD, s + i * LD, BLOCK * sizeof(float));
     for (size_t a = 0; a < 6; a++)

@@ -185,17 +185,17 @@ INLINE void softmax_merge(const int kind, const heed_rows *state, size_t m)
 }
 
 /* All maxima of a tile's rows before its exponentials: the rows do not wait for one another. */
-INLINE void softmax_tile(const int kind, const heed_rows *state, float *s, size_t lds, const heed_range *rows, size_t m)
+INLINE void softmax_tile(
+    const int kind, float *block_max, float *block_sum, float *s, size_t lds, const heed_range *rows, size_t m)
 {
     for (size_t i = 0; i < m; i += TILE_M) {
         const size_t last = i + tile_height(m, i);
         const heed_range read = tile_union(rows + i, last - i);
         for (size_t r = i; r < last; r++)
-            state->block_max[r] = softmax_block_max(s + r * lds, rows[r]);
+            block_max[r] = softmax_block_max(s + r * lds, rows[r]);
         for (size_t r = i; r < last; r++)
-            state->block_sum[r] = softmax_block_exp(kind, s + r * lds, rows[r], read, state->block_max[r]);
+            block_sum[r] = softmax_block_exp(kind, s + r * lds, rows[r], read, block_max[r]);
     }
-    softmax_merge(kind, state, m);
 }
 
 static void HEED_FN(merge_rows_builtin)(const heed_rows *state, size_t m)
@@ -209,14 +209,15 @@ static void HEED_FN(merge_rows_sleef)(const heed_rows *state, size_t m)
 }
 
 static void HEED_FN(softmax_tile_builtin)(
-    const heed_rows *state, float *s, size_t lds, const heed_range *rows, size_t m)
+    float *block_max, float *block_sum, float *s, size_t lds, const heed_range *rows, size_t m)
 {
-    softmax_tile(HEED_KERNEL_BUILTIN, state, s, lds, rows, m);
+    softmax_tile(HEED_KERNEL_BUILTIN, block_max, block_sum, s, lds, rows, m);
 }
 
-static void HEED_FN(softmax_tile_sleef)(const heed_rows *state, float *s, size_t lds, const heed_range *rows, size_t m)
+static void HEED_FN(softmax_tile_sleef)(
+    float *block_max, float *block_sum, float *s, size_t lds, const heed_range *rows, size_t m)
 {
-    softmax_tile(HEED_KERNEL_SLEEF, state, s, lds, rows, m);
+    softmax_tile(HEED_KERNEL_SLEEF, block_max, block_sum, s, lds, rows, m);
 }
 
 /* Divides, so that equal weights give the correctly rounded mean; adding +0 leaves no -0. */
