@@ -50,7 +50,7 @@ static float plain_value(uint8_t b)
 
 static float wild_value(uint8_t b)
 {
-    static const float special[] = { FLT_MAX, -FLT_MAX, 1e30f, -1e30f, 1e-30f, 0x1p63f, 65504.0f, -1e9f };
+    static const float special[] = { FLT_MAX, -FLT_MAX, 1e30f, 65520.0f, 1e-30f, 0x1p63f, 65504.0f, -1e9f };
     return special[b % 8];
 }
 
