@@ -13,7 +13,7 @@ enum {
                : VEC_REGISTERS >= 32 ? 16
                                      : 8,
     FEW_MOST = 16,  /* sums of any instance */
-    FEW_PAGE = 4095 /* bytes, and a row, are worked on at once where all is read once */
+    FEW_PAGE = 4096 /* bytes of rows that are worked on at once */
 };
 _Static_assert(VEC_LANES < 4 || (int)FEW_ROWS * (int)FEW_UNIT <= (int)FEW_MOST, "all rows of a unit fit the sums");
 
@@ -23,6 +23,11 @@ INLINE void few_touch(const char *from, size_t bytes)
 {
     for (size_t b = 0; b < bytes; b += PACK_LINE)
         (void)*(const volatile char *)(from + b);
+}
+
+INLINE size_t few_page_rows(size_t row_bytes)
+{
+    return row_bytes < FEW_PAGE ? FEW_PAGE / row_bytes : 1;
 }
 
 /* Rows that are about to be read all at once: touched if they lie one behind the other, else what lies `ahead` of each is asked for. */
@@ -107,7 +112,7 @@ INLINE size_t few_keys(const int m, const int groups, const heed_few *t, size_t 
 INLINE void few_rows(const int m, const heed_few *t)
 {
     size_t j = 0;
-    if (m == 1 && FEW_UNIT > 1 && t->d * sizeof(float) * HEED_LANES <= 2 * (FEW_PAGE + 1))
+    if (m == 1 && FEW_UNIT > 1 && t->d * sizeof(float) * HEED_LANES <= 2 * FEW_PAGE)
         j = few_keys(m, 2, t, j);
     for (j = few_keys(m, 1, t, j); j < t->n; j += VEC_LANES) {
         for (int row = 0; row < m; row++)
@@ -235,7 +240,7 @@ INLINE void few_values_m(const heed_type type, const int m, const heed_few *t)
 {
     const int vecs = FEW_WIDE / m < 8 ? FEW_WIDE / m : 8, half = vecs == 8 ? 4 : vecs;
     const size_t wide = (size_t)vecs * VEC_LANES, narrow = (size_t)half * VEC_LANES, size = pack_size(type);
-    const size_t page = FEW_PAGE / (t->d * size) + 1, step = t->d == wide || t->d == narrow ? t->n : page;
+    const size_t page = few_page_rows(t->d * size), step = t->d == wide || t->d == narrow ? t->n : page;
     const int touches = (t->d > 2 * wide || page < 8) && t->ld == (ptrdiff_t)t->d;
     for (size_t first = 0; first < t->n; first += step) {
         const size_t end = first + step < t->n ? first + step : t->n;
@@ -333,11 +338,13 @@ INLINE void few_deal(
     const size_t all = DEAL_ROW / size, bytes = d * size, whole = keys < all ? 0 : bytes / DEAL_BYTES * DEAL_BYTES;
     few_announce(from, row_bytes, keys, bytes, ahead);
     for (size_t done = 0; done < bytes; done += DEAL_BYTES, to += DEAL_ROW * DEAL_BYTES / size) {
-        if (done >= whole)
-            HEED_FN(few_deal_rest)
-        (to, from + done, row_bytes, keys, bytes - done < DEAL_BYTES ? bytes - done : DEAL_BYTES, size);
-        else if (size == 2) vf_deal_16(to, from + done, row_bytes);
-        else vf_deal_8(to, from + done, row_bytes);
+        const size_t left = bytes - done < DEAL_BYTES ? bytes - done : DEAL_BYTES;
+        if (done < whole && size == 2)
+            vf_deal_16(to, from + done, row_bytes);
+        else if (done < whole)
+            vf_deal_8(to, from + done, row_bytes);
+        else
+            HEED_FN(few_deal_rest)(to, from + done, row_bytes, keys, left, size);
     }
 }
 
@@ -345,7 +352,7 @@ INLINE void few_deal(
 INLINE void few_dealt(heed_type type, const heed_few *t)
 {
     const size_t size = pack_size(type), keys = DEAL_ROW / size, room = heed_deal_bytes(t->d, size);
-    const size_t together = t->d * size * keys > FEW_PAGE + 1 ? keys : 2 * keys;
+    const size_t together = t->d * size * keys > FEW_PAGE ? keys : 2 * keys;
     const ptrdiff_t row_bytes = t->ld * (ptrdiff_t)size;
     heed_few part = *t;
     part.ld = (ptrdiff_t)keys;
