@@ -1,21 +1,31 @@
 /* Projections Y = X W + b: weights packed once into panels, then cache-blocked GEMM tiles.
  * May know: the backend table, options.  Must not know: instruction sets, OpenMP.
  *
- * Blocks after Goto & van de Geijn 2008: a slice of BLOCK_K rows of a panel of W (NR columns) stays in L1 while a packed block of
- * BLOCK_M rows of X streams past it from L2.  Blocking over k stops a chain in y and continues it there. */
+ * Blocks after Goto & van de Geijn 2008: a slice of a panel of W (block_k rows, NR columns) stays in L1 while a packed block of X
+ * (block_m rows) streams past it from L2.  Blocking over k stops a chain in y and continues it there. */
 #include "linear.h"
 
 #include <string.h>
 
 enum {
-    BLOCK_K = 256, /* a slice of a panel: 16 KiB with 16 columns */
-    BLOCK_M = 192, /* a packed block of X: 192 KiB */
     /* Panels of a task: each task packs its rows anew, which many panels share (16 panels: 74 % of the FMA peak at 512 x 4096 x
      * 4096, 64: 86 %); fewer where threads would otherwise have nothing to do. */
     MOST_PANELS_A_TASK = 64,
     LEAST_PANELS_A_TASK = 4,
     PACK_PAD = 16 /* floats between packed rows, so that they do not share L1 sets */
 };
+
+/* 16 columns: slices of 16 KiB, 192 KiB of X.  32, of AVX-512, whose slices would fill L1 as they are: longer chains, which begin and
+ * end less often, from L2 (512 x 4096 x 4096: 177 to 162 ms). */
+static size_t block_k(const heed_linear *l)
+{
+    return l->backend->nr > 16 ? 1024 : 256;
+}
+
+static int64_t block_m(const heed_linear *l)
+{
+    return l->backend->nr > 16 ? 96 : 192;
+}
 
 static size_t panels_of(const heed_linear *l)
 {
@@ -25,7 +35,7 @@ static size_t panels_of(const heed_linear *l)
 static size_t slice_depth(const heed_linear *l, size_t block)
 {
     const size_t left = (size_t)l->in_features - block;
-    return left < BLOCK_K ? left : BLOCK_K;
+    return left < block_k(l) ? left : block_k(l);
 }
 
 /* Rows block .. of a panel.  The slices of all panels lie side by side, in the order a run streams them. */
@@ -75,7 +85,7 @@ static void pack_weights(heed_linear *l, int64_t first, const heed_linear_desc *
         const size_t column = (size_t)(first + o);
         const float *from = d->weight + o * d->stride_out;
         for (size_t i = 0; i < k; i++) {
-            const size_t block = i / BLOCK_K * BLOCK_K;
+            const size_t block = i / block_k(l) * block_k(l);
             slice_of(l, block, column / nr)[(i - block) * nr + column % nr] = from[(int64_t)i * d->stride_in];
         }
         l->bias[column] = d->bias ? d->bias[o] : 0.0f;
@@ -155,12 +165,12 @@ typedef struct gemm {
 
 static size_t pack_pitch(const heed_linear *l)
 {
-    return (size_t)(l->in_features < BLOCK_K ? l->in_features : BLOCK_K) + PACK_PAD;
+    return slice_depth(l, 0) + PACK_PAD;
 }
 
-static int64_t pack_rows(int64_t rows)
+static int64_t pack_rows(const heed_linear *l, int64_t rows)
 {
-    return rows < BLOCK_M ? rows : BLOCK_M;
+    return rows < block_m(l) ? rows : block_m(l);
 }
 
 /* A single tile of rows gains nothing from a copy. */
@@ -173,7 +183,7 @@ static void gemm_panels(const gemm *g, int64_t row, size_t m, size_t panel, size
 {
     const heed_linear *l = g->l;
     const size_t nr = (size_t)l->backend->nr;
-    for (size_t k0 = 0; k0 < (size_t)l->in_features; k0 += BLOCK_K) {
+    for (size_t k0 = 0; k0 < (size_t)l->in_features; k0 += block_k(l)) {
         const size_t k = slice_depth(l, k0);
         const float *a = g->x + row * g->stride_x + k0;
         size_t lda = (size_t)g->stride_x;
@@ -194,17 +204,17 @@ static void gemm_panels(const gemm *g, int64_t row, size_t m, size_t panel, size
 static void gemm_task(void *argument, int64_t index, int32_t worker)
 {
     const gemm *g = argument;
-    const int64_t row = index / g->panel_groups * BLOCK_M, group = index % g->panel_groups;
-    const int64_t m = g->rows - row < BLOCK_M ? g->rows - row : BLOCK_M;
+    const int64_t row = index / g->panel_groups * block_m(g->l), group = index % g->panel_groups;
+    const int64_t m = pack_rows(g->l, g->rows - row);
     const size_t panel = (size_t)(group * g->task_panels), all = panels_of(g->l), last = panel + (size_t)g->task_panels;
-    float *pack = g->packs ? g->packs + (size_t)worker * (size_t)pack_rows(g->rows) * pack_pitch(g->l) : NULL;
+    float *pack = g->packs ? g->packs + (size_t)worker * (size_t)pack_rows(g->l, g->rows) * pack_pitch(g->l) : NULL;
     gemm_panels(g, row, (size_t)m, panel, last < all ? last : all, pack);
 }
 
-/* How the output is cut into tasks: BLOCK_M rows by task_panels panels. */
+/* How the output is cut into tasks: block_m rows by task_panels panels. */
 static int64_t gemm_tasks(const heed_linear *l, int64_t rows, int64_t *task_panels, int64_t *panel_groups)
 {
-    const int64_t panels = (int64_t)panels_of(l), row_blocks = (rows - 1) / BLOCK_M + 1;
+    const int64_t panels = (int64_t)panels_of(l), row_blocks = (rows - 1) / block_m(l) + 1;
     const int64_t wanted = l->threads.num_threads > 1 ? 4 * (int64_t)l->threads.num_threads : 1; /* tasks in all */
     const int64_t groups = (wanted - 1) / row_blocks + 1;
     int64_t each = (panels - 1) / groups + 1;
@@ -225,7 +235,8 @@ size_t heed_linear_workspace_size(const heed_linear *l, int64_t rows)
 {
     if (rows < 1 || !packs_rows(l, rows))
         return 0;
-    return (size_t)gemm_workers(l, rows) * (size_t)pack_rows(rows) * pack_pitch(l) * sizeof(float) + HEED_ALIGNMENT - 1;
+    return (size_t)gemm_workers(l, rows) * (size_t)pack_rows(l, rows) * pack_pitch(l) * sizeof(float) + HEED_ALIGNMENT -
+           1;
 }
 
 static heed_status check_gemm(const gemm *g, heed_error *error)

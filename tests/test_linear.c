@@ -34,7 +34,7 @@ static void blocks(void)
 {
     static const int64_t sizes[][3] = { { 1, 96, 256 }, { 1, 256, 96 }, { 2, 257, 95 }, { 4, 255, 97 }, { 5, 1023, 33 },
         { 1, 5000, 17 }, { 3, 17, 5000 }, { 130, 384, 384 }, { 500, 40, 40 }, { 7, 2049, 300 }, { 1, 1, 1000 },
-        { 1000, 1, 1 }, { 64, 768, 130 } };
+        { 1000, 1, 1 }, { 64, 768, 130 }, { 100, 1100, 70 } };
     check_rng rng = check_rng_named("linear blocks");
     for (size_t index = 0; index < sizeof sizes / sizeof sizes[0]; index++) {
         linear_case c = make(sizes[index][0], sizes[index][1], sizes[index][2], index);
