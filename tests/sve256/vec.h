@@ -14,6 +14,7 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #ifdef HEED_WITH_SLEEF
 #include <sleef.h>
 #endif
