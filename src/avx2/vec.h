@@ -9,6 +9,7 @@
 #endif
 
 #include "../kernels/common.h"
+#include "deal.h"
 
 #include <immintrin.h>
 #include <math.h>
@@ -171,56 +172,6 @@ INLINE void vf_load_columns(vf r[VEC_COLUMNS], const float *p, ptrdiff_t ld)
     r[1] = _mm256_shuffle_ps(low01, low23, 0xee);
     r[2] = _mm256_shuffle_ps(high01, high23, 0x44);
     r[3] = _mm256_shuffle_ps(high01, high23, 0xee);
-}
-INLINE __m256i vec_pair(const char *low, const char *high)
-{
-    const __m128i x = _mm_loadu_si128((const __m128i *)(const void *)low);
-    const __m128i y = _mm_loadu_si128((const __m128i *)(const void *)high);
-    return _mm256_inserti128_si256(_mm256_castsi128_si256(x), y, 1);
-}
-/* Rows i and i + 8, respectively i + 16, side by side; then the rows of the lower and the upper half are dealt alternately until each
- * holds one element of all keys.  256 bits in both x86 folders: a unit of 16 keys is no wider. */
-INLINE void vf_deal_16(char *to, const char *from, ptrdiff_t distance)
-{
-    __m256i r[8], t[8];
-    UNROLL
-    for (int i = 0; i < 8; i++)
-        r[i] = vec_pair(from + i * distance, from + (i + 8) * distance);
-    UNROLL
-    for (int round = 0; round < 3; round++) {
-        UNROLL
-        for (int i = 0; i < 4; i++) {
-            t[2 * i] = _mm256_unpacklo_epi16(r[i], r[i + 4]);
-            t[2 * i + 1] = _mm256_unpackhi_epi16(r[i], r[i + 4]);
-        }
-        UNROLL
-        for (int i = 0; i < 8; i++)
-            r[i] = t[i];
-    }
-    UNROLL
-    for (int i = 0; i < 8; i++)
-        _mm256_storeu_si256((__m256i *)(void *)(to + 32 * i), r[i]);
-}
-INLINE void vf_deal_8(char *to, const char *from, ptrdiff_t distance)
-{
-    __m256i r[16], t[16];
-    UNROLL
-    for (int i = 0; i < 16; i++)
-        r[i] = vec_pair(from + i * distance, from + (i + 16) * distance);
-    UNROLL
-    for (int round = 0; round < 4; round++) {
-        UNROLL
-        for (int i = 0; i < 8; i++) {
-            t[2 * i] = _mm256_unpacklo_epi8(r[i], r[i + 8]);
-            t[2 * i + 1] = _mm256_unpackhi_epi8(r[i], r[i + 8]);
-        }
-        UNROLL
-        for (int i = 0; i < 16; i++)
-            r[i] = t[i];
-    }
-    UNROLL
-    for (int i = 0; i < 16; i++)
-        _mm256_storeu_si256((__m256i *)(void *)(to + 32 * i), r[i]);
 }
 
 #ifdef HEED_WITH_SLEEF

@@ -6,6 +6,7 @@
 
 #include "../convert.h"
 #include "../kernels/common.h"
+#include "../kernels/deal.h"
 #include "../kernels/fma.h"
 
 #include <math.h>
@@ -133,18 +134,6 @@ INLINE void vf_load_columns(vf r[VEC_COLUMNS], const float *p, ptrdiff_t ld)
 {
     (void)ld;
     r[0] = *p;
-}
-INLINE void vf_deal_16(char *to, const char *from, ptrdiff_t distance)
-{
-    for (int i = 0; i < 16; i++)
-        for (int c = 0; c < 8; c++)
-            memcpy(to + 32 * c + 2 * i, from + i * distance + 2 * c, 2);
-}
-INLINE void vf_deal_8(char *to, const char *from, ptrdiff_t distance)
-{
-    for (int i = 0; i < 32; i++)
-        for (int c = 0; c < 16; c++)
-            to[32 * c + i] = from[i * distance + c];
 }
 
 #ifdef HEED_WITH_SLEEF

@@ -7,6 +7,7 @@
 
 #include "../../src/convert.h"
 #include "../../src/kernels/common.h"
+#include "../../src/kernels/deal.h"
 #include "../../src/kernels/fma.h"
 
 #include <math.h>
@@ -184,18 +185,6 @@ INLINE void vf_load_columns(vf r[VEC_COLUMNS], const float *p, ptrdiff_t ld)
     for (int c = 0; c < VEC_COLUMNS; c++)
         for (int i = 0; i < VEC_LANES; i++)
             r[c].lane[i] = p[i * ld + c];
-}
-INLINE void vf_deal_16(char *to, const char *from, ptrdiff_t distance)
-{
-    for (int i = 0; i < 16; i++)
-        for (int c = 0; c < 8; c++)
-            memcpy(to + 32 * c + 2 * i, from + i * distance + 2 * c, 2);
-}
-INLINE void vf_deal_8(char *to, const char *from, ptrdiff_t distance)
-{
-    for (int i = 0; i < 32; i++)
-        for (int c = 0; c < 16; c++)
-            to[32 * c + i] = from[i * distance + c];
 }
 
 #ifdef HEED_WITH_SLEEF

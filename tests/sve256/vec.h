@@ -9,12 +9,12 @@
 #endif
 
 #include "../../src/kernels/common.h"
+#include "../../src/kernels/deal.h"
 
 #include <arm_sve.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 #ifdef HEED_WITH_SLEEF
 #include <sleef.h>
 #endif
@@ -152,18 +152,6 @@ INLINE void vf_load_columns(vf r[VEC_COLUMNS], const float *p, ptrdiff_t ld)
     for (int i = 0; i < VEC_LANES; i++)
         r[i] = vf_load(p + i * ld);
     vf_transpose(r);
-}
-INLINE void vf_deal_16(char *to, const char *from, ptrdiff_t distance)
-{
-    for (int i = 0; i < 16; i++)
-        for (int c = 0; c < 8; c++)
-            memcpy(to + 32 * c + 2 * i, from + i * distance + 2 * c, 2);
-}
-INLINE void vf_deal_8(char *to, const char *from, ptrdiff_t distance)
-{
-    for (int i = 0; i < 32; i++)
-        for (int c = 0; c < 16; c++)
-            to[32 * c + i] = from[i * distance + c];
 }
 
 #ifdef HEED_WITH_SLEEF
