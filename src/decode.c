@@ -97,13 +97,14 @@ static void strip_values(
 
 /* ---- Several blocks: keys of all, then values of all, so that each is read in long pieces ---- */
 
-/* A block of those at work: its scores, and where the softmax leaves the factors of what it merges. */
+/* A block of those at work: its scores and ranges, and where the softmax leaves the factors of what it merges. */
 static void take_slot(heed_row_block *t, size_t slot)
 {
     const heed_plan *p = t->run->plan;
     const size_t padded = heed_round_up((size_t)p->block_rows, HEED_LANES);
     float *factors = (float *)(t->scratch + p->map.factors) + slot * 2 * padded;
     t->scores = (float *)(t->scratch + p->map.scores) + slot * t->m * HEED_LD_SCORES;
+    t->ranges = (heed_range *)(t->scratch + p->map.ranges) + slot * padded;
     t->state.keep = factors;
     t->state.add = factors + padded;
 }
@@ -127,7 +128,6 @@ static int block_weights(heed_row_block *t, const heed_rows *state, int64_t bloc
 /* Of a block that has weights: its weighted values. */
 static void block_values(heed_row_block *t, int64_t block, float *sums)
 {
-    heed_rows_ranges(t, block);
     memset(sums, 0, t->m * width_v(t->run->plan) * sizeof(float));
     for_strips(t, block, strip_values, sums);
 }
