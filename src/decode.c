@@ -36,6 +36,21 @@ static int strip_ranges(const heed_row_block *t, int32_t first, int32_t n, heed_
     return any;
 }
 
+/* 1 if all rows see the same keys of the ranges and no key between them is hidden: whatever values hold is then seen. */
+static int all_see(const heed_row_block *t, const heed_range *ranges)
+{
+    int same = !heed_mask_hides_keys(t->run->tensors);
+    for (size_t i = 1; i < t->m; i++)
+        same &= ranges[i].lo == ranges[0].lo && ranges[i].hi == ranges[0].hi;
+    return same;
+}
+
+/* Few rows read keys where they are, so what all of them see is one strip: fewer pauses in the stream of keys. */
+static int32_t strip_keys(const heed_row_block *t)
+{
+    return t->m <= HEED_FEW && all_see(t, t->ranges) ? HEED_BLOCK_KV : (int32_t)t->run->plan->strip;
+}
+
 /* Each strip of the block that a row sees, in ascending order: keys into scores, or weights into sums of values. */
 static void for_strips(heed_row_block *t, int64_t block,
     void (*visit)(heed_row_block *t, int64_t block, int32_t first, size_t n, const heed_range *strip, float *sums),
@@ -43,7 +58,7 @@ static void for_strips(heed_row_block *t, int64_t block,
 {
     const heed_plan *p = t->run->plan;
     heed_range *strip = (heed_range *)(t->scratch + p->map.strip_ranges);
-    const int32_t keys = (int32_t)heed_block_keys(&t->seq, block), step = (int32_t)p->strip;
+    const int32_t keys = (int32_t)heed_block_keys(&t->seq, block), step = strip_keys(t);
     for (int32_t first = 0; first < keys; first += step) {
         const int32_t n = keys - first < step ? keys - first : step;
         if (strip_ranges(t, first, n, strip))
@@ -67,15 +82,6 @@ static void strip_scores(
     p->backend->qk_tile(t->scores + first, HEED_LD_SCORES, t->q, d, panels, strip, t->m, d, p->attention.scale);
 }
 
-/* 1 if all rows see the same keys of the strip and no key between them is hidden: whatever values hold is then seen. */
-static int all_see(const heed_row_block *t, const heed_range *strip)
-{
-    int same = !heed_mask_hides_keys(t->run->tensors);
-    for (size_t i = 1; i < t->m; i++)
-        same &= strip[i].lo == strip[0].lo && strip[i].hi == strip[0].hi;
-    return same;
-}
-
 static void strip_values(
     heed_row_block *t, int64_t block, int32_t first, size_t n, const heed_range *strip, float *sums)
 {
@@ -95,7 +101,7 @@ static void strip_values(
         (size_t)p->attention.head_dim_v, finite, NULL, NULL);
 }
 
-/* ---- Several blocks: keys of all, then values of all, so that each is read in long pieces ---- */
+/* ---- Several blocks: keys of all, softmax of all, values of all, so that each is read in long pieces without a pause ---- */
 
 /* A block of those at work: its scores and ranges, and where the softmax leaves the factors of what it merges. */
 static void take_slot(heed_row_block *t, size_t slot)
@@ -115,13 +121,12 @@ static int64_t num_slots(const heed_row_block *t)
     return slots < HEED_BLOCKS_TOGETHER ? slots : HEED_BLOCKS_TOGETHER;
 }
 
-/* A block's maxima and sums where state has room for them, its weights into the slot; 0 if no row sees any key. */
-static int block_weights(heed_row_block *t, const heed_rows *state, int64_t block)
+/* A block's scores into the slot; 0 if no row sees any key. */
+static int block_scores(heed_row_block *t, int64_t block)
 {
     if (!heed_rows_ranges(t, block))
         return 0;
     for_strips(t, block, strip_scores, NULL);
-    heed_rows_softmax(t, state, block);
     return 1;
 }
 
@@ -150,7 +155,13 @@ void heed_short_blocks(heed_row_block *t, heed_span blocks)
         const int64_t n = blocks.hi - first < together ? blocks.hi - first : together;
         for (int64_t i = 0; i < n; i++) {
             take_slot(t, (size_t)i);
-            used[i] = block_weights(t, &t->state, first + i);
+            used[i] = block_scores(t, first + i);
+        }
+        for (int64_t i = 0; i < n; i++) {
+            if (!used[i])
+                continue;
+            take_slot(t, (size_t)i);
+            heed_rows_softmax(t, &t->state, first + i);
         }
         for (int64_t i = 0; i < n; i++) {
             if (!used[i])
@@ -197,8 +208,14 @@ static void split_blocks(heed_row_block *t, int64_t wave_head, heed_span blocks)
     const heed_run_state *r = t->run;
     for (int64_t block = blocks.lo; block < blocks.hi; block++) {
         take_slot(t, (size_t)(block - blocks.lo));
+        *partial_used(r, wave_head, block) = (char)block_scores(t, block);
+    }
+    for (int64_t block = blocks.lo; block < blocks.hi; block++) {
+        if (!*partial_used(r, wave_head, block))
+            continue;
+        take_slot(t, (size_t)(block - blocks.lo));
         const heed_rows state = state_of_partial(t, partial_of(r, wave_head, block));
-        *partial_used(r, wave_head, block) = (char)block_weights(t, &state, block);
+        heed_rows_softmax(t, &state, block);
     }
     for (int64_t block = blocks.lo; block < blocks.hi; block++) {
         take_slot(t, (size_t)(block - blocks.lo));

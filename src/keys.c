@@ -197,13 +197,13 @@ static void gather(const heed_run_state *r, const heed_sequence *s, const float 
 {
     const heed_attention *a = &r->plan->attention;
     const heed_strides *strides = &a->strides_scales;
-    const size_t page = (size_t)a->page_size;
-    for (size_t j = 0; page && j < n; j += page)
-        memcpy(to + j, page_part(r, s, scales, strides, sizeof(float), kv_head, first + (int64_t)j),
-            smaller(page, n - j) * sizeof(float));
-    const char *row = page ? NULL : tensor_row(s, scales, strides, sizeof(float), kv_head, first);
-    for (size_t j = 0; !page && j < n; j++)
-        memcpy(to + j, row + (int64_t)j * strides->seq * (int64_t)sizeof(float), sizeof(float));
+    const size_t page = (size_t)a->page_size, together = page ? page : strides->seq == 1 ? n : 1;
+    for (size_t j = 0; j < n; j += together) {
+        const int64_t key = first + (int64_t)j;
+        const char *from = page ? page_part(r, s, scales, strides, sizeof(float), kv_head, key)
+                                : tensor_row(s, scales, strides, sizeof(float), kv_head, key);
+        memcpy(to + j, from, smaller(together, n - j) * sizeof(float));
+    }
     for (size_t j = n; j < heed_round_up(n, HEED_LANES); j++)
         to[j] = 0.0f;
 }

@@ -40,6 +40,17 @@ INLINE void few_announce(const char *from, ptrdiff_t row_bytes, size_t rows, siz
             pack_prefetch(from + (ptrdiff_t)i * row_bytes, bytes, ahead);
 }
 
+/* While rows that lie one behind the other are worked on, the second half of the next ones is asked for: this is the distance to it. */
+INLINE int few_in_order(const heed_few *t)
+{
+    return t->ld == (ptrdiff_t)t->d;
+}
+
+INLINE uintptr_t few_next(size_t rows, size_t bytes)
+{
+    return rows * bytes / 2 * 3;
+}
+
 /* ---- Keys stored as rows, f32: transposed in registers ---- */
 
 /* What makes no whole square: the last keys, or the last dimensions.  Continues the sums that t->to holds for `rows` keys from j on,
@@ -88,6 +99,9 @@ INLINE void few_square(const int m, const int groups, vf *acc, const heed_few *t
 INLINE size_t few_keys(const int m, const int groups, const heed_few *t, size_t j)
 {
     const size_t step = (size_t)groups * VEC_LANES, whole = t->d / VEC_COLUMNS * VEC_COLUMNS;
+    const uintptr_t next = few_in_order(t) ? few_next(step, t->d * sizeof(float)) : 0;
+    const size_t line = few_in_order(t) ? PACK_LINE : 0;
+    const int lines = (int)step * VEC_COLUMNS * (int)sizeof(float) / (2 * PACK_LINE); /* half of a column's */
     const vf scale = vf_set1(whole == t->d ? t->scale : 1.0f);
     for (; j + step <= t->n; j += step) {
         const float *k = (const float *)t->from + (ptrdiff_t)j * t->ld;
@@ -96,8 +110,12 @@ INLINE size_t few_keys(const int m, const int groups, const heed_few *t, size_t 
         UNROLL
         for (int i = 0; i < m * groups; i++)
             acc[i] = vf_zero();
-        for (size_t p = 0; p < whole; p += VEC_COLUMNS)
+        for (size_t p = 0; p < whole; p += VEC_COLUMNS) {
+            UNROLL
+            for (int i = 0; i < lines; i++)
+                pack_prefetch_line((const char *)k, next + (p / VEC_COLUMNS * (size_t)lines + (size_t)i) * line);
             few_square(m, groups, acc, t, k + p, t->rows + p);
+        }
         UNROLL
         for (int i = 0; i < m * groups; i++)
             vf_store(
@@ -241,7 +259,7 @@ INLINE void few_values_m(const heed_type type, const int m, const heed_few *t)
     const int vecs = FEW_WIDE / m < 8 ? FEW_WIDE / m : 8, half = vecs == 8 ? 4 : vecs;
     const size_t wide = (size_t)vecs * VEC_LANES, narrow = (size_t)half * VEC_LANES, size = pack_size(type);
     const size_t page = few_page_rows(t->d * size), step = t->d == wide || t->d == narrow ? t->n : page;
-    const int touches = (t->d > 2 * wide || page < 8) && t->ld == (ptrdiff_t)t->d;
+    const int touches = (t->d > 2 * wide || page <= 8) && t->ld == (ptrdiff_t)t->d;
     for (size_t first = 0; first < t->n; first += step) {
         const size_t end = first + step < t->n ? first + step : t->n;
         size_t c = 0;
@@ -358,19 +376,22 @@ INLINE void few_dealt(heed_type type, const heed_few *t)
     part.ld = (ptrdiff_t)keys;
     for (size_t j = 0; j < t->n; j += part.n, part.to += part.n) {
         part.n = t->n - j < together ? t->n - j : together;
+        const char *from = (const char *)t->from + (ptrdiff_t)j * row_bytes;
         for (size_t done = 0; done < part.n; done += keys) {
             char *to = (char *)t->room + done / keys * room;
-            const char *from = (const char *)t->from + (ptrdiff_t)(j + done) * row_bytes;
+            const char *block = from + (ptrdiff_t)done * row_bytes;
             const size_t count = part.n - done < keys ? part.n - done : keys;
             if (size == 2)
-                few_deal(2, to, from, row_bytes, count, t->d, t->ahead);
+                few_deal(2, to, block, row_bytes, count, t->d, t->ahead);
             else
-                few_deal(1, to, from, row_bytes, count, t->d, t->ahead);
+                few_deal(1, to, block, row_bytes, count, t->d, t->ahead);
             for (size_t i = 0; i < keys; i += HEED_LANES) {
                 part.units[(done + i) / HEED_LANES] = to + i * size;
                 part.units_ahead[(done + i) / HEED_LANES] = 0;
             }
         }
+        if (few_in_order(t))
+            part.units_ahead[0] = (uintptr_t)from + few_next(part.n, t->d * size) - (uintptr_t)t->room;
         HEED_FN(qk_few_t)(type, &part);
     }
 }
