@@ -45,10 +45,13 @@ static int all_see(const heed_row_block *t, const heed_range *ranges)
     return same;
 }
 
-/* Few rows read keys where they are, so what all of them see is one strip: fewer pauses in the stream of keys. */
-static int32_t strip_keys(const heed_row_block *t)
+/* Few rows read f32 rows where they are, so what all see is one strip: fewer pauses in the stream.  Narrow types gain nothing, nor do
+ * pages. */
+static int32_t strip_keys(const heed_row_block *t, heed_type type)
 {
-    return t->m <= HEED_FEW && all_see(t, t->ranges) ? HEED_BLOCK_KV : (int32_t)t->run->plan->strip;
+    const heed_plan *p = t->run->plan;
+    const int whole = type == HEED_TYPE_F32 && !p->attention.page_size && t->m <= HEED_FEW && all_see(t, t->ranges);
+    return whole ? HEED_BLOCK_KV : (int32_t)p->strip;
 }
 
 /* Each strip of the block that a row sees, in ascending order: keys into scores, or weights into sums of values. */
@@ -58,7 +61,8 @@ static void for_strips(heed_row_block *t, int64_t block,
 {
     const heed_plan *p = t->run->plan;
     heed_range *strip = (heed_range *)(t->scratch + p->map.strip_ranges);
-    const int32_t keys = (int32_t)heed_block_keys(&t->seq, block), step = strip_keys(t);
+    const int32_t keys = (int32_t)heed_block_keys(&t->seq, block),
+                  step = strip_keys(t, sums ? p->attention.type_v : p->attention.type_k);
     for (int32_t first = 0; first < keys; first += step) {
         const int32_t n = keys - first < step ? keys - first : step;
         if (strip_ranges(t, first, n, strip))
