@@ -27,7 +27,8 @@ static void softmax_task(void *argument, int64_t index, int32_t worker)
         float *y = s->y + r * s->stride_y;
         if (n)
             s->backend->softmax_row[s->exp](y, s->x + r * s->stride_x, n);
-        memset(y + n, 0, ((size_t)s->cols - n) * sizeof(float));
+        if (n < (size_t)s->cols)
+            memset(y + n, 0, ((size_t)s->cols - n) * sizeof(float));
     }
 }
 

@@ -267,9 +267,40 @@ static void HEED_FN(weights_row_sleef)(float *w, size_t n, float max, float sum)
     weights_row(HEED_KERNEL_SLEEF, w, n, max, sum);
 }
 
+/* A row of one group of lanes at most, padded with -inf: nothing waits for memory. */
+INLINE void softmax_short_row(const int kind, float *y, const float *x, size_t n)
+{
+    float copy[HEED_LANES];
+    vf p[VECS], sums[VECS];
+    for (size_t j = 0; n < HEED_LANES && j < HEED_LANES; j++)
+        copy[j] = j < n ? x[j] : -INFINITY;
+    const float *from = n < HEED_LANES ? copy : x;
+    const vf shift = vf_set1(softmax_shift1(softmax_max(from, HEED_LANES)));
+    UNROLL
+    for (int w = 0; w < VECS; w++)
+        p[w] = vf_sub(vf_load(from + w * VEC_LANES), shift);
+    UNROLL
+    for (int w = 0; w < VECS; w += EXP_CHUNK)
+        exp_chunk(kind, VECS - w < EXP_CHUNK ? VECS - w : EXP_CHUNK, p + w);
+    UNROLL
+    for (int w = 0; w < VECS; w++)
+        sums[w] = p[w];
+    const float sum = softmax_reduce_add(sums);
+    const vf divisor = vf_set1(sum == 0.0f ? 1.0f : sum);
+    UNROLL
+    for (int w = 0; w < VECS; w++)
+        vf_store((n < HEED_LANES ? copy : y) + w * VEC_LANES, vf_div(p[w], divisor));
+    for (size_t j = 0; n < HEED_LANES && j < n; j++)
+        y[j] = copy[j];
+}
+
 /* Whole groups of lanes straight from the row, the last one, if it is cut short, from a copy padded with -inf. */
 INLINE void softmax_row(const int kind, float *y, const float *x, size_t n)
 {
+    if (VEC_LANES > 1 && n <= HEED_LANES) {
+        softmax_short_row(kind, y, x, n);
+        return;
+    }
     const size_t whole = n / HEED_LANES * HEED_LANES;
     float tail[HEED_LANES], max = softmax_max(x, whole);
     if (whole < n) {
