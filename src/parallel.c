@@ -37,8 +37,8 @@ heed_threads heed_threads_of(const heed_options *options)
 int32_t heed_threads_for(const heed_threads *threads, double multiply_adds, int64_t tasks)
 {
     /* Waking a thread costs some microseconds, and far more where the cores are busy with other things: it should have at
-     * least some 30 microseconds of work. */
-    const double worth = 2e6;
+     * least some 15 microseconds of work. */
+    const double worth = 1e6;
     int64_t most = threads->num_threads;
     if (most > tasks)
         most = tasks;

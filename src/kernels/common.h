@@ -8,6 +8,8 @@
 
 #include <stddef.h>
 
+enum { CACHE_LINE = 64 /* bytes */ };
+
 #define INLINE static inline __attribute__((always_inline))
 /* A register tile has no vector register to spare: apart from its caller, nothing else can be live across its loop. */
 #define NOINLINE static __attribute__((noinline))

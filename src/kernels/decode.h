@@ -21,7 +21,7 @@ _Static_assert(VEC_LANES < 4 || (int)FEW_ROWS * (int)FEW_UNIT <= (int)FEW_MOST, 
  * ahead better than any prefetching here (docs/design.md). */
 INLINE void few_touch(const char *from, size_t bytes)
 {
-    for (size_t b = 0; b < bytes; b += PACK_LINE)
+    for (size_t b = 0; b < bytes; b += CACHE_LINE)
         (void)*(const volatile char *)(from + b);
 }
 
@@ -100,8 +100,8 @@ INLINE size_t few_keys(const int m, const int groups, const heed_few *t, size_t 
 {
     const size_t step = (size_t)groups * VEC_LANES, whole = t->d / VEC_COLUMNS * VEC_COLUMNS;
     const uintptr_t next = few_in_order(t) ? few_next(step, t->d * sizeof(float)) : 0;
-    const size_t line = few_in_order(t) ? PACK_LINE : 0;
-    const int lines = (int)step * VEC_COLUMNS * (int)sizeof(float) / (2 * PACK_LINE); /* half of a column's */
+    const size_t line = few_in_order(t) ? CACHE_LINE : 0;
+    const int lines = (int)step * VEC_COLUMNS * (int)sizeof(float) / (2 * CACHE_LINE); /* half of a column's */
     const vf scale = vf_set1(whole == t->d ? t->scale : 1.0f);
     for (; j + step <= t->n; j += step) {
         const float *k = (const float *)t->from + (ptrdiff_t)j * t->ld;
@@ -158,7 +158,7 @@ INLINE void few_units(const heed_type type, const int m, const int units, const 
     for (size_t p = 0; p < t->d; p++) {
         UNROLL
         for (int u = 0; u < units; u++) {
-            if ((p * row_bytes) % PACK_LINE < row_bytes)
+            if ((p * row_bytes) % CACHE_LINE < row_bytes)
                 pack_prefetch(k[u], 1, ahead[u]);
             UNROLL
             for (int w = 0; w < FEW_UNIT; w++) {
@@ -237,7 +237,7 @@ INLINE void few_columns(
         acc[i] = vf_load(t->to + (size_t)(i / vecs) * t->ld_to + c + (size_t)(i % vecs) * VEC_LANES);
     for (size_t j = end - first; j; j--, row += row_bytes, weights++) {
         UNROLL
-        for (int b = 0; b < vecs * VEC_LANES * (int)size; b += PACK_LINE)
+        for (int b = 0; b < vecs * VEC_LANES * (int)size; b += CACHE_LINE)
             pack_prefetch_line(row + b, t->ahead);
         UNROLL
         for (int g = 0; g < vecs; g++) {

@@ -5,8 +5,6 @@
 #ifndef HEED_KERNELS_PACK_H
 #define HEED_KERNELS_PACK_H
 
-enum { PACK_LINE = 64 /* bytes */ };
-
 /* type is a constant at each call. */
 INLINE size_t pack_size(const heed_type type)
 {
@@ -47,7 +45,7 @@ INLINE void pack_prefetch_line(const char *p, uintptr_t ahead)
 
 INLINE void pack_prefetch(const char *row, size_t bytes, uintptr_t ahead)
 {
-    for (size_t i = 0; ahead && i < bytes; i += PACK_LINE)
+    for (size_t i = 0; ahead && i < bytes; i += CACHE_LINE)
         pack_prefetch_line(row + i, ahead);
 }
 
