@@ -162,6 +162,39 @@ int heed_mask_hides_keys(const heed_tensors *t)
     return t->bias || t->mask || t->block_mask;
 }
 
+/* What is left of a range without the groups of 16 keys at its ends that are hidden: rows whose ranges agree to that are taken together,
+ * and hidden keys within a group are hidden one by one as all others are. */
+static heed_range trim_hidden(const hiding *h, heed_range whole)
+{
+    heed_range range = whole;
+    while (range.lo + 8 <= range.hi && eight_hidden(h, range.lo))
+        range.lo += 8;
+    while (range.lo < range.hi && is_hidden(h, range.lo))
+        range.lo++;
+    while (range.lo + 8 <= range.hi && eight_hidden(h, range.hi - 8))
+        range.hi -= 8;
+    while (range.lo < range.hi && is_hidden(h, range.hi - 1))
+        range.hi--;
+    if (range.lo >= range.hi)
+        return (heed_range){ 0, 0 };
+    range.lo = range.lo / HEED_LANES * HEED_LANES;
+    range.hi = (range.hi + HEED_LANES - 1) / HEED_LANES * HEED_LANES;
+    range.lo = range.lo < whole.lo ? whole.lo : range.lo;
+    range.hi = range.hi > whole.hi ? whole.hi : range.hi;
+    return range;
+}
+
+void heed_mask_ask(
+    const heed_plan *plan, const heed_tensors *t, const heed_sequence *s, int64_t head, int64_t i, int64_t block)
+{
+    enum { LINE = 64, LAST_LINE = HEED_BLOCK_KV - LINE / 4 };
+    const int64_t first = block * HEED_BLOCK_KV, end = min64(first + HEED_BLOCK_KV, s->len_kv);
+    for (int64_t j = first; t->mask && j < end; j += LINE)
+        __builtin_prefetch(mask_at(plan, t, s, head, i, j), 0, 3);
+    for (int64_t j = first; t->bias && j < end; j += LAST_LINE)
+        __builtin_prefetch(bias_at(plan, t, s, head, i, j), 0, 3);
+}
+
 heed_range heed_mask_range(
     const heed_plan *plan, const heed_tensors *t, const heed_sequence *s, int64_t head, int64_t i, int64_t block)
 {
@@ -175,17 +208,7 @@ heed_range heed_mask_range(
     if (!heed_mask_hides_keys(t))
         return range;
     const hiding h = hiding_of(plan, t, s, head, i, first);
-    while (range.lo + 8 <= range.hi && eight_hidden(&h, range.lo))
-        range.lo += 8;
-    while (range.lo < range.hi && is_hidden(&h, range.lo))
-        range.lo++;
-    while (range.lo + 8 <= range.hi && eight_hidden(&h, range.hi - 8))
-        range.hi -= 8;
-    while (range.lo < range.hi && is_hidden(&h, range.hi - 1))
-        range.hi--;
-    if (range.lo >= range.hi)
-        range.lo = range.hi = 0;
-    return range;
+    return trim_hidden(&h, range);
 }
 
 int heed_mask_needs_block(

@@ -35,8 +35,12 @@ int heed_mask_hides_keys(const heed_tensors *tensors);
 /* 1 if scores must be changed, or keys hidden one by one. */
 int heed_mask_scores(const heed_plan *plan, const heed_tensors *tensors);
 
-/* The keys of a block that query i of a head sees: what length, causal and window leave, narrowed by what mask, bias and block
- * mask hide at its ends; lo = hi = 0 when there are none. */
+/* Asks memory for what heed_mask_range() looks at: rows of masks lie far apart, and their ends would be waited for. */
+void heed_mask_ask(
+    const heed_plan *plan, const heed_tensors *tensors, const heed_sequence *s, int64_t head, int64_t i, int64_t block);
+
+/* The keys of a block that query i of a head sees: what length, causal and window leave, narrowed by the groups of 16 keys that
+ * mask, bias and block mask hide at its ends; lo = hi = 0 when there are none. */
 heed_range heed_mask_range(
     const heed_plan *plan, const heed_tensors *tensors, const heed_sequence *s, int64_t head, int64_t i, int64_t block);
 

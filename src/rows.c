@@ -142,12 +142,16 @@ static void next_place(place *p)
     }
 }
 
+enum { ROWS_AHEAD = 8 };
+
 int heed_rows_ranges(heed_row_block *t, int64_t block)
 {
     const heed_run_state *r = t->run;
-    place at = place_of(t, 0);
+    place at = place_of(t, 0), ahead = place_of(t, ROWS_AHEAD);
     int any = 0;
-    for (size_t i = 0; i < t->m; i++, next_place(&at)) {
+    for (size_t i = 0; i < t->m; i++, next_place(&at), next_place(&ahead)) {
+        if (i + ROWS_AHEAD < t->m && heed_mask_hides_keys(r->tensors))
+            heed_mask_ask(r->plan, r->tensors, &t->seq, ahead.head, ahead.position, block);
         t->ranges[i] = heed_mask_range(r->plan, r->tensors, &t->seq, at.head, at.position, block);
         any |= t->ranges[i].hi > t->ranges[i].lo;
     }
