@@ -60,14 +60,21 @@ static void shared_block(heed_row_block *t, int64_t wave_head, int64_t block)
         t->state.add);
 }
 
+/* Long tasks first, so that short ones fill the end: under causal the last rows see the most keys, else the last block may have fewer
+ * rows. */
+static int64_t rows_of_task(const heed_plan *p, int64_t index)
+{
+    const heed_causal causal = p->attention.causal;
+    return causal == HEED_CAUSAL_NONE || causal == HEED_CAUSAL_NONE_OFFSET ? index : p->blocks_q - 1 - index;
+}
+
 void heed_query_task(void *argument, int64_t index, int32_t worker)
 {
     const heed_run_state *r = argument;
     const heed_plan *p = r->plan;
     const int64_t wave_head = index / p->blocks_q;
     heed_row_block t;
-    /* The last rows see the most keys under causal: long tasks first, so that short ones fill the end. */
-    heed_rows_begin(&t, r, r->first_head + wave_head, p->blocks_q - 1 - index % p->blocks_q, worker);
+    heed_rows_begin(&t, r, r->first_head + wave_head, rows_of_task(p, index % p->blocks_q), worker);
     heed_rows_clear_weights(&t);
     if (t.m == 0)
         return;

@@ -14,7 +14,9 @@ enum {
      * in a 256 KiB L2 beside a block of keys. */
     ROWS_WANTED = 96,
     /* Tasks a wave should have for each thread, so that the last one to finish is waited for little. */
-    TASKS_A_THREAD = 8,
+    TASKS_A_THREAD = 16,
+    /* Stretches of keys for each thread, where keys are split: each costs a pass over partial results. */
+    SPLITS_A_THREAD = 8,
     /* Kv heads a thread has when keys need not be split. */
     HEADS_A_THREAD = 4
 };
@@ -62,13 +64,15 @@ int32_t heed_plan_workers(const heed_plan *plan, double keys)
     return heed_threads_for(&plan->threads, work_of(plan, keys), plan->kv_heads * plan->blocks_q * plan->splits);
 }
 
+/* Waves of the same number of heads, where that is possible: a short last one would be waited for as long as the others. */
 static void cut_into_waves(heed_plan *plan)
 {
     plan->wave = plan->kv_heads;
-    if (plan->packs_shared) {
-        const int64_t wanted = divide_up((int64_t)TASKS_A_THREAD * plan->workers, plan->blocks_q);
-        plan->wave = plan->workers == 1 ? 1 : wanted < plan->kv_heads ? wanted : plan->kv_heads;
-    }
+    if (!plan->packs_shared)
+        return;
+    const int64_t wanted = divide_up((int64_t)TASKS_A_THREAD * plan->workers, plan->blocks_q);
+    const int64_t waves = plan->workers == 1 ? plan->kv_heads : plan->kv_heads / wanted;
+    plan->wave = divide_up(plan->kv_heads, waves < 1 ? 1 : waves);
 }
 
 /* Splitting costs a pass over partial results, a hundredth of the keys' and values' bytes. */
@@ -79,7 +83,7 @@ static void split_keys(heed_plan *plan)
     const int64_t threads = plan->threads.num_threads;
     if (plan->packs_shared || threads == 1 || plan->blocks_kv < 2 || plan->kv_heads >= HEADS_A_THREAD * threads)
         return;
-    const int64_t wanted = divide_up(TASKS_A_THREAD * threads, plan->kv_heads);
+    const int64_t wanted = divide_up(SPLITS_A_THREAD * threads, plan->kv_heads);
     plan->split_blocks = divide_up(plan->blocks_kv, wanted);
     plan->splits = divide_up(plan->blocks_kv, plan->split_blocks);
 }
