@@ -8,6 +8,7 @@
 
 enum {
     FEW_ROWS = 4,                      /* that share a pass */
+    FEW_MANY = 8,                      /* that share the transposition of f32 keys */
     FEW_UNIT = HEED_LANES / VEC_LANES, /* vectors of a unit of 16 transposed keys */
     FEW_WIDE = VEC_LANES < 4         ? 4
                : VEC_REGISTERS >= 32 ? 16
@@ -79,7 +80,8 @@ RARE void HEED_FN(few_rest)(const heed_few *t, size_t j, size_t rows, size_t p)
 }
 
 /* m rows and `groups` vectors of keys; both are constants at each call. */
-INLINE void few_square(const int m, const int groups, vf *acc, const heed_few *t, const float *k, const float *q)
+INLINE void few_square(
+    const int m, const int groups, vf *acc, const heed_few *t, const float *k, const float *const *q, size_t p)
 {
     UNROLL
     for (int g = 0; g < groups; g++) {
@@ -89,15 +91,23 @@ INLINE void few_square(const int m, const int groups, vf *acc, const heed_few *t
         for (int i = 0; i < VEC_COLUMNS; i++) {
             UNROLL
             for (int row = 0; row < m; row++)
-                acc[row * groups + g] =
-                    vf_fma(vf_set1(q[(size_t)row * t->ld_rows + (size_t)i]), r[i], acc[row * groups + g]);
+                acc[row * groups + g] = vf_fma(vf_set1(q[row][p + (size_t)i]), r[i], acc[row * groups + g]);
         }
     }
 }
 
-/* Keys from j on as long as there are `groups` vectors of them; returns the first that is left. */
+/* Keys from j on as long as there are `groups` vectors of them; returns the first that is left.  Of m rows the last is taken again and
+ * again where t has fewer. */
 INLINE size_t few_keys(const int m, const int groups, const heed_few *t, size_t j)
 {
+    const float *q[FEW_MOST];
+    size_t to[FEW_MOST];
+    UNROLL
+    for (int row = 0; row < m; row++) {
+        const size_t i = (size_t)row < t->m ? (size_t)row : t->m - 1;
+        q[row] = t->rows + i * t->ld_rows;
+        to[row] = i * t->ld_to;
+    }
     const size_t step = (size_t)groups * VEC_LANES, whole = t->d / VEC_COLUMNS * VEC_COLUMNS;
     const uintptr_t next = few_in_order(t) ? few_next(step, t->d * sizeof(float)) : 0;
     const size_t line = few_in_order(t) ? CACHE_LINE : 0;
@@ -114,12 +124,11 @@ INLINE size_t few_keys(const int m, const int groups, const heed_few *t, size_t 
             UNROLL
             for (int i = 0; i < lines; i++)
                 pack_prefetch_line((const char *)k, next + (p / VEC_COLUMNS * (size_t)lines + (size_t)i) * line);
-            few_square(m, groups, acc, t, k + p, t->rows + p);
+            few_square(m, groups, acc, t, k + p, q, p);
         }
         UNROLL
         for (int i = 0; i < m * groups; i++)
-            vf_store(
-                t->to + (size_t)(i / groups) * t->ld_to + j + (size_t)(i % groups) * VEC_LANES, vf_mul(scale, acc[i]));
+            vf_store(t->to + to[i / groups] + j + (size_t)(i % groups) * VEC_LANES, vf_mul(scale, acc[i]));
         for (int g = 0; whole < t->d && g < groups; g++)
             HEED_FN(few_rest)(t, j + (size_t)g * VEC_LANES, VEC_LANES, whole);
     }
@@ -133,8 +142,8 @@ INLINE void few_rows(const int m, const heed_few *t)
     if (m == 1 && FEW_UNIT > 1 && t->d * sizeof(float) * HEED_LANES <= 2 * FEW_PAGE)
         j = few_keys(m, 2, t, j);
     for (j = few_keys(m, 1, t, j); j < t->n; j += VEC_LANES) {
-        for (int row = 0; row < m; row++)
-            vf_store(t->to + (size_t)row * t->ld_to + j, vf_zero());
+        for (size_t row = 0; row < t->m; row++)
+            vf_store(t->to + row * t->ld_to + j, vf_zero());
         HEED_FN(few_rest)(t, j, pack_left(t->n, j), 0);
     }
 }
@@ -291,9 +300,11 @@ INLINE void few_instance(const int kind, const heed_type type, const int m, cons
 }
 
 /* Rows that share a pass: four, two or one.  An instance for each number of rows and type would be half of the library; narrow
- * vectors (scalar) gain nothing from more than one. */
-INLINE size_t few_together(size_t m)
+ * vectors (scalar) gain nothing from more than one.  Where f32 keys are transposed for each pass, five to eight share one too. */
+INLINE size_t few_together(const int kind, size_t m)
 {
+    if (kind == FEW_KEYS && VEC_LANES >= 4 && m > FEW_ROWS)
+        return m < FEW_MANY ? m : FEW_MANY;
     return VEC_LANES < 4 || m == 1 ? 1 : m < FEW_ROWS ? 2 : FEW_ROWS;
 }
 
@@ -302,13 +313,17 @@ INLINE void few_all(const int kind, const heed_type type, const heed_few *t)
 {
     heed_few part = *t;
     for (size_t i = 0; i < t->m; i += part.m) {
-        part.m = few_together(t->m - i);
+        part.m = few_together(kind, t->m - i);
         part.rows = t->rows + i * t->ld_rows;
         part.to = t->to + i * t->ld_to;
         switch (VEC_LANES < 4 ? 1 : part.m) {
         case 1: few_instance(kind, type, 1, &part); break;
         case 2: few_instance(kind, type, 2, &part); break;
-        default: few_instance(kind, type, 4, &part); break;
+        case 4: few_instance(kind, type, 4, &part); break;
+        default:
+            if (kind == FEW_KEYS)
+                few_rows(VEC_LANES < 4 ? 1 : FEW_MANY, &part);
+            break;
         }
     }
 }
