@@ -105,6 +105,35 @@ static void strip_values(
         (size_t)p->attention.head_dim_v, finite, NULL, NULL);
 }
 
+/* ---- Partial results, where keys are split over threads ---- */
+
+/* The partial result of a block of a wave's kv head: maxima, sums, then the weighted values. */
+static float *partial_of(const heed_run_state *r, int64_t wave_head, int64_t block)
+{
+    const heed_plan *p = r->plan;
+    return (float *)(r->workspace + p->partials) + (size_t)(wave_head * p->blocks_kv + block) * p->partial;
+}
+
+static char *partial_used(const heed_run_state *r, int64_t wave_head, int64_t block)
+{
+    return r->workspace + r->plan->finite + wave_head * r->plan->blocks_kv + block;
+}
+
+/* A state whose block results are the partial result's memory. */
+static heed_rows state_of_partial(const heed_row_block *t, float *partial)
+{
+    const size_t padded = heed_round_up((size_t)t->run->plan->block_rows, HEED_LANES);
+    heed_rows state = t->state;
+    state.block_max = partial;
+    state.block_sum = partial + padded;
+    return state;
+}
+
+static float *sums_of_partial(const heed_row_block *t, float *partial)
+{
+    return partial + 2 * heed_round_up((size_t)t->run->plan->block_rows, HEED_LANES);
+}
+
 /* ---- Several blocks: keys of all, softmax of all, values of all, so that each is read in long pieces without a pause ---- */
 
 /* A block of those at work: its scores and ranges, and where the softmax leaves the factors of what it merges. */
@@ -150,83 +179,53 @@ static void blend_sums(heed_row_block *t, const float *sums)
             t->out + i * width, sums + i * width, t->state.keep[i], t->state.add[i], width);
 }
 
+/* Blocks that fit the slots together: merged into the rows' state at once, or, where a wave's kv head is given, left as partial
+ * results. */
+static void take_blocks(heed_row_block *t, heed_span blocks, int64_t wave_head)
+{
+    const heed_run_state *r = t->run;
+    const int64_t n = blocks.hi - blocks.lo;
+    char used[HEED_BLOCKS_TOGETHER];
+    for (int64_t i = 0; i < n; i++) {
+        take_slot(t, (size_t)i);
+        used[i] = (char)block_scores(t, blocks.lo + i);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        if (!used[i])
+            continue;
+        take_slot(t, (size_t)i);
+        const heed_rows state = wave_head < 0 ? t->state : state_of_partial(t, partial_of(r, wave_head, blocks.lo + i));
+        heed_rows_softmax(t, &state, blocks.lo + i);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        if (!used[i])
+            continue;
+        take_slot(t, (size_t)i);
+        float *sums = wave_head < 0 ? (float *)(t->scratch + r->plan->map.sums)
+                                    : sums_of_partial(t, partial_of(r, wave_head, blocks.lo + i));
+        block_values(t, blocks.lo + i, sums);
+        if (wave_head < 0)
+            blend_sums(t, sums);
+    }
+    if (wave_head >= 0)
+        memcpy(partial_used(r, wave_head, blocks.lo), used, (size_t)n);
+}
+
+static void take_all_blocks(heed_row_block *t, heed_span blocks, int64_t wave_head)
+{
+    const int64_t together = num_slots(t);
+    for (; blocks.lo < blocks.hi; blocks.lo += together) {
+        const heed_span part = { blocks.lo, blocks.hi - blocks.lo < together ? blocks.hi : blocks.lo + together };
+        take_blocks(t, part, wave_head);
+    }
+}
+
 void heed_short_blocks(heed_row_block *t, heed_span blocks)
 {
-    float *sums = (float *)(t->scratch + t->run->plan->map.sums);
-    int used[HEED_BLOCKS_TOGETHER];
-    const int64_t together = num_slots(t);
-    for (int64_t first = blocks.lo; first < blocks.hi; first += together) {
-        const int64_t n = blocks.hi - first < together ? blocks.hi - first : together;
-        for (int64_t i = 0; i < n; i++) {
-            take_slot(t, (size_t)i);
-            used[i] = block_scores(t, first + i);
-        }
-        for (int64_t i = 0; i < n; i++) {
-            if (!used[i])
-                continue;
-            take_slot(t, (size_t)i);
-            heed_rows_softmax(t, &t->state, first + i);
-        }
-        for (int64_t i = 0; i < n; i++) {
-            if (!used[i])
-                continue;
-            take_slot(t, (size_t)i);
-            block_values(t, first + i, sums);
-            blend_sums(t, sums);
-        }
-    }
+    take_all_blocks(t, blocks, -1);
 }
 
 /* ---- Split over threads ---- */
-
-/* The partial result of a block of a wave's kv head: maxima, sums, then the weighted values. */
-static float *partial_of(const heed_run_state *r, int64_t wave_head, int64_t block)
-{
-    const heed_plan *p = r->plan;
-    return (float *)(r->workspace + p->partials) + (size_t)(wave_head * p->blocks_kv + block) * p->partial;
-}
-
-static char *partial_used(const heed_run_state *r, int64_t wave_head, int64_t block)
-{
-    return r->workspace + r->plan->finite + wave_head * r->plan->blocks_kv + block;
-}
-
-/* A state whose block results are the partial result's memory. */
-static heed_rows state_of_partial(const heed_row_block *t, float *partial)
-{
-    const size_t padded = heed_round_up((size_t)t->run->plan->block_rows, HEED_LANES);
-    heed_rows state = t->state;
-    state.block_max = partial;
-    state.block_sum = partial + padded;
-    return state;
-}
-
-static float *sums_of_partial(const heed_row_block *t, float *partial)
-{
-    return partial + 2 * heed_round_up((size_t)t->run->plan->block_rows, HEED_LANES);
-}
-
-/* Partial results of blocks that fit the slots together. */
-static void split_blocks(heed_row_block *t, int64_t wave_head, heed_span blocks)
-{
-    const heed_run_state *r = t->run;
-    for (int64_t block = blocks.lo; block < blocks.hi; block++) {
-        take_slot(t, (size_t)(block - blocks.lo));
-        *partial_used(r, wave_head, block) = (char)block_scores(t, block);
-    }
-    for (int64_t block = blocks.lo; block < blocks.hi; block++) {
-        if (!*partial_used(r, wave_head, block))
-            continue;
-        take_slot(t, (size_t)(block - blocks.lo));
-        const heed_rows state = state_of_partial(t, partial_of(r, wave_head, block));
-        heed_rows_softmax(t, &state, block);
-    }
-    for (int64_t block = blocks.lo; block < blocks.hi; block++) {
-        take_slot(t, (size_t)(block - blocks.lo));
-        if (*partial_used(r, wave_head, block))
-            block_values(t, block, sums_of_partial(t, partial_of(r, wave_head, block)));
-    }
-}
 
 void heed_split_task(void *argument, int64_t index, int32_t worker)
 {
@@ -244,10 +243,7 @@ void heed_split_task(void *argument, int64_t index, int32_t worker)
     if (seen.lo >= seen.hi)
         return;
     heed_rows_reset(&t);
-    for (const int64_t together = num_slots(&t); seen.lo < seen.hi; seen.lo += together) {
-        const heed_span part = { seen.lo, seen.hi - seen.lo < together ? seen.hi : seen.lo + together };
-        split_blocks(&t, wave_head, part);
-    }
+    take_all_blocks(&t, seen, wave_head);
 }
 
 void heed_merge_task(void *argument, int64_t index, int32_t worker)
