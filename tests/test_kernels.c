@@ -286,7 +286,7 @@ static void projections(void)
     check_rng rng = check_rng_named("projections");
     for (size_t index = 0; index < 600; index++) {
         size_t m = 1 + index % 29, n = 1 + (size_t)check_between(&rng, 0, 80),
-               k = 1 + (size_t)check_between(&rng, 0, 70);
+               k = 1 + (size_t)check_between(&rng, 0, index % 8 ? 70 : 270); /* of panels within 16 KiB, and longer */
         size_t cut = index % 2 ? 1 + check_next(&rng) % k : k;
         float *a = kernels_random(&rng, m * k), *w = kernels_random(&rng, k * n), *bias = kernels_random(&rng, n);
         float *scalar = NULL;
