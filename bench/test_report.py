@@ -96,12 +96,16 @@ class Report(unittest.TestCase):
         with open(self.path(*names), encoding="utf-8") as file:
             return file.read()
 
-    def run_report(self, run, document=DOCUMENT, others=None):
+    def run_report(self, run, document=DOCUMENT, others=None, second=None):
         with open(self.path("run.json"), "w", encoding="utf-8") as file:
             file.write(run if isinstance(run, str) else json.dumps(run))
         with open(self.path("performance.md"), "w", encoding="utf-8") as file:
             file.write(document)
         command = [sys.executable, os.path.join(HERE, "report"), self.path("run.json"), "--docs", self.folder.name]
+        if second is not None:
+            with open(self.path("second.json"), "w", encoding="utf-8") as file:
+                json.dump(second, file)
+            command.insert(3, self.path("second.json"))
         if others is not None:
             with open(self.path("peers.json"), "w", encoding="utf-8") as file:
                 json.dump(others, file)
@@ -123,6 +127,21 @@ class Report(unittest.TestCase):
         self.assertIn("old peers", text)  # without a report of peers it stays
         for word in ("secret-host", "somebody", "avx512", "old machine", "old targets"):
             self.assertNotIn(word, text)
+
+    def test_two_runs_are_one(self):
+        slow, other = made_up(), made_up()
+        for entry in slow["benchmarks"]:
+            if "median_s" in entry:
+                entry["median_s"] *= 3.0
+        result = self.run_report(made_up(), second=slow)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        text = self.read("performance.md")
+        self.assertIn("--threads=1`, 2 times |", text)
+        self.assertIn("| attention llama_decode | 2 | 1 s | 500 ms | 2.00 |", text)
+        other["context"]["cpu"] = "Another CPU"
+        result = self.run_report(made_up(), second=other)
+        self.assertEqual(result.returncode, 2)
+        self.assertRegex(result.stderr, r"^report: .*second\.json: cpu is not the same as in .*run\.json\n$")
 
     def test_targets(self):
         self.run_report(made_up())
