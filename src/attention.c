@@ -64,8 +64,7 @@ static void shared_block(heed_row_block *t, int64_t wave_head, int64_t block)
  * rows. */
 static int64_t rows_of_task(const heed_plan *p, int64_t index)
 {
-    const heed_causal causal = p->attention.causal;
-    return causal == HEED_CAUSAL_NONE || causal == HEED_CAUSAL_NONE_OFFSET ? index : p->blocks_q - 1 - index;
+    return heed_mask_is_causal(&p->attention) ? p->blocks_q - 1 - index : index;
 }
 
 void heed_query_task(void *argument, int64_t index, int32_t worker)

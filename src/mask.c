@@ -20,6 +20,11 @@ static int64_t max64(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+int heed_mask_is_causal(const heed_attention *a)
+{
+    return a->causal != HEED_CAUSAL_NONE && a->causal != HEED_CAUSAL_NONE_OFFSET;
+}
+
 heed_sequence heed_sequence_of(const heed_plan *plan, const heed_tensors *t, int64_t batch)
 {
     const heed_attention *a = &plan->attention;
@@ -38,14 +43,13 @@ heed_sequence heed_sequence_of(const heed_plan *plan, const heed_tensors *t, int
         s.len_q = t->lengths_q[batch];
     if (t->lengths_kv)
         s.len_kv = t->lengths_kv[batch];
-    const int is_causal = a->causal != HEED_CAUSAL_NONE && a->causal != HEED_CAUSAL_NONE_OFFSET;
     const int is_offset = a->causal == HEED_CAUSAL_OFFSET || a->causal == HEED_CAUSAL_NONE_OFFSET;
     s.offset = a->causal == HEED_CAUSAL_TOP_LEFT ? 0 : is_offset ? a->causal_offset : s.len_kv - s.len_q;
     if (a->window_left >= 0)
         s.left = a->window_left;
     if (a->window_right >= 0)
         s.right = a->window_right;
-    if (is_causal)
+    if (heed_mask_is_causal(a))
         s.right = 0;
     return s;
 }

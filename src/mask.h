@@ -29,6 +29,9 @@ heed_span heed_visible_to(const heed_sequence *s, int64_t first, int64_t last);
 /* Blocks of keys that queries first .. last see between them; others are not read. */
 heed_span heed_blocks_seen(const heed_sequence *s, int64_t first, int64_t last);
 
+/* 1 if no query sees keys beyond its position. */
+int heed_mask_is_causal(const heed_attention *attention);
+
 /* 1 if keys may be hidden one by one. */
 int heed_mask_hides_keys(const heed_tensors *tensors);
 

@@ -142,16 +142,20 @@ static void next_place(place *p)
     }
 }
 
-enum { ROWS_AHEAD = 8 };
+enum { ROWS_AHEAD = 8 /* whose masks are asked for */ };
 
 int heed_rows_ranges(heed_row_block *t, int64_t block)
 {
     const heed_run_state *r = t->run;
-    place at = place_of(t, 0), ahead = place_of(t, ROWS_AHEAD);
+    const size_t asking =
+        heed_mask_hides_keys(r->tensors) && t->m > ROWS_AHEAD ? t->m - ROWS_AHEAD : 0; /* rows with one so far ahead */
+    place at = place_of(t, 0), ahead = asking ? place_of(t, ROWS_AHEAD) : at;
     int any = 0;
-    for (size_t i = 0; i < t->m; i++, next_place(&at), next_place(&ahead)) {
-        if (i + ROWS_AHEAD < t->m && heed_mask_hides_keys(r->tensors))
+    for (size_t i = 0; i < t->m; i++, next_place(&at)) {
+        if (i < asking) {
             heed_mask_ask(r->plan, r->tensors, &t->seq, ahead.head, ahead.position, block);
+            next_place(&ahead);
+        }
         t->ranges[i] = heed_mask_range(r->plan, r->tensors, &t->seq, at.head, at.position, block);
         any |= t->ranges[i].hi > t->ranges[i].lo;
     }

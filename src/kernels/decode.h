@@ -41,12 +41,13 @@ INLINE void few_announce(const char *from, ptrdiff_t row_bytes, size_t rows, siz
             pack_prefetch(from + (ptrdiff_t)i * row_bytes, bytes, ahead);
 }
 
-/* While rows that lie one behind the other are worked on, the second half of the next ones is asked for: this is the distance to it. */
+/* 1 if t's rows lie one behind the other. */
 INLINE int few_in_order(const heed_few *t)
 {
     return t->ld == (ptrdiff_t)t->d;
 }
 
+/* While such rows are worked on, the second half of the next ones is asked for: the distance to it. */
 INLINE uintptr_t few_next(size_t rows, size_t bytes)
 {
     return rows * bytes / 2 * 3;
@@ -268,7 +269,7 @@ INLINE void few_values_m(const heed_type type, const int m, const heed_few *t)
     const int vecs = FEW_WIDE / m < 8 ? FEW_WIDE / m : 8, half = vecs == 8 ? 4 : vecs;
     const size_t wide = (size_t)vecs * VEC_LANES, narrow = (size_t)half * VEC_LANES, size = pack_size(type);
     const size_t page = few_page_rows(t->d * size), step = t->d == wide || t->d == narrow ? t->n : page;
-    const int touches = (t->d > 2 * wide || page <= 8) && t->ld == (ptrdiff_t)t->d;
+    const int touches = (t->d > 2 * wide || page <= 8) && few_in_order(t);
     for (size_t first = 0; first < t->n; first += step) {
         const size_t end = first + step < t->n ? first + step : t->n;
         size_t c = 0;

@@ -84,7 +84,7 @@ INLINE void score_chunk(
  * Past the end of a row it asks for something useless, which is no access. */
 INLINE void score_prefetch(const heed_score *op, const float *bias, const uint8_t *visible)
 {
-    for (size_t i = 0; bias && i < EXP_CHUNK * VEC_LANES; i += 64 / sizeof(float)) {
+    for (size_t i = 0; bias && i < EXP_CHUNK * VEC_LANES; i += CACHE_LINE / sizeof(float)) {
         __builtin_prefetch((const void *)((uintptr_t)bias + (HEED_BLOCK_KV + i) * sizeof(float)), 0, 2);
         __builtin_prefetch((const void *)((uintptr_t)(bias + i) + op->next_bias), 0, 3);
     }

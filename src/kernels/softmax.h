@@ -267,13 +267,20 @@ static void HEED_FN(weights_row_sleef)(float *w, size_t n, float max, float sum)
     weights_row(HEED_KERNEL_SLEEF, w, n, max, sum);
 }
 
-/* A row of one group of lanes at most, padded with -inf: nothing waits for memory. */
+/* n elements as a group of lanes, padded with -inf. */
+INLINE void softmax_pad(float *to, const float *x, size_t n)
+{
+    for (size_t j = 0; j < HEED_LANES; j++)
+        to[j] = j < n ? x[j] : -INFINITY;
+}
+
+/* A row of one group of lanes at most: nothing waits for memory. */
 INLINE void softmax_short_row(const int kind, float *y, const float *x, size_t n)
 {
     float copy[HEED_LANES];
     vf p[VECS], sums[VECS];
-    for (size_t j = 0; n < HEED_LANES && j < HEED_LANES; j++)
-        copy[j] = j < n ? x[j] : -INFINITY;
+    if (n < HEED_LANES)
+        softmax_pad(copy, x, n);
     const float *from = n < HEED_LANES ? copy : x;
     const vf shift = vf_set1(softmax_shift1(softmax_max(from, HEED_LANES)));
     UNROLL
@@ -304,8 +311,7 @@ INLINE void softmax_row(const int kind, float *y, const float *x, size_t n)
     const size_t whole = n / HEED_LANES * HEED_LANES;
     float tail[HEED_LANES], max = softmax_max(x, whole);
     if (whole < n) {
-        for (size_t j = 0; j < HEED_LANES; j++)
-            tail[j] = whole + j < n ? x[whole + j] : -INFINITY;
+        softmax_pad(tail, x + whole, n - whole);
         const float tail_max = softmax_max(tail, HEED_LANES);
         max = tail_max > max ? tail_max : max;
     }
