@@ -44,7 +44,7 @@ static heed_status run_qk(bench_work *base, heed_error *error)
 {
     const kernel_work *w = kernel_of(base);
     (void)error;
-    w->backend->qk_tile(w->c, HEED_LD_SCORES, w->a, w->k, w->b, w->ranges, w->m, w->k, 0.125f);
+    w->backend->qk_tile(w->c, HEED_LD_SCORES, w->a, w->k, w->b, w->ranges, w->m, w->k, 0.125f, NULL);
     return HEED_OK;
 }
 
@@ -53,7 +53,7 @@ static heed_status run_softmax(bench_work *base, heed_error *error)
 {
     const kernel_work *w = kernel_of(base);
     (void)error;
-    w->backend->softmax_tile[w->exp](w->rows.block_max, w->rows.block_sum, w->c, HEED_LD_SCORES, w->ranges, w->m);
+    w->backend->softmax_tile[w->exp](w->rows.block_max, w->rows.block_sum, w->c, HEED_LD_SCORES, w->ranges, w->m, 0);
     w->backend->merge_rows[w->exp](&w->rows, w->m);
     return HEED_OK;
 }

@@ -44,20 +44,34 @@ void heed_pack_task(void *argument, int64_t index, int32_t worker)
         (char)heed_pack_values(r, &s, kv_head, block * HEED_BLOCK_KV, n, n, shared_values(r, wave_head, block));
 }
 
-static void shared_block(heed_row_block *t, int64_t wave_head, int64_t block)
+static void shared_block(heed_row_block *t, int64_t wave_head, int64_t block, const heed_ask *ask)
 {
     const heed_run_state *r = t->run;
     const heed_plan *p = r->plan;
     const size_t d = (size_t)p->attention.head_dim, dv = (size_t)p->attention.head_dim_v;
     const int finite = *shared_finite(r, wave_head, block);
-    p->backend->qk_tile(
-        t->scores, HEED_LD_SCORES, t->q, d, shared_keys(r, wave_head, block), t->ranges, t->m, d, p->attention.scale);
+    p->backend->qk_tile(t->scores, HEED_LD_SCORES, t->q, d, shared_keys(r, wave_head, block), t->ranges, t->m, d,
+        p->attention.scale, ask);
     heed_rows_softmax(t, &t->state, block);
     if (!finite)
         heed_rows_mark_hidden(t, block);
     p->backend->pv_tile(t->out, heed_round_up(dv, (size_t)p->backend->nr), t->scores, HEED_LD_SCORES,
         shared_values(r, wave_head, block), heed_block_keys(&t->seq, block), t->ranges, t->m, dv, finite, t->state.keep,
         t->state.add);
+}
+
+/* The bias is asked for a block ahead, because finding what a row sees of a block reads of it already; that of the first block during
+ * its own product. */
+static void shared_blocks(heed_row_block *t, int64_t wave_head, heed_span seen)
+{
+    heed_ask ask;
+    int asks = heed_rows_ask(t, &ask, seen.lo);
+    for (int64_t block = seen.lo; block < seen.hi; block++) {
+        ask.blocks = block == seen.lo && block + 1 < seen.hi ? 2 : 1;
+        if (heed_rows_ranges(t, block))
+            shared_block(t, wave_head, block, asks ? &ask : NULL);
+        asks = block + 2 < seen.hi && heed_rows_ask(t, &ask, block + 2);
+    }
 }
 
 /* Long tasks first, so that short ones fill the end: under causal the last rows see the most keys, else the last block may have fewer
@@ -83,8 +97,6 @@ void heed_query_task(void *argument, int64_t index, int32_t worker)
     if (heed_is_short(p, &t.seq))
         heed_short_blocks(&t, seen);
     else
-        for (int64_t block = seen.lo; block < seen.hi; block++)
-            if (heed_rows_ranges(&t, block))
-                shared_block(&t, wave_head, block);
+        shared_blocks(&t, wave_head, seen);
     heed_rows_finish(&t);
 }

@@ -53,6 +53,12 @@ typedef struct heed_score {
     uintptr_t next_bias, next_visible; /* bytes to those of the next row, to be prefetched */
 } heed_score;
 
+/* The bias that is wanted after a product, asked for while it is at work. */
+typedef struct heed_ask {
+    const uintptr_t *rows; /* one address a row, never read from */
+    size_t blocks;         /* of keys, from there on */
+} heed_ask;
+
 /* A product of one to HEED_FEW rows with keys or values where they are stored; more are faster from packed strips. */
 enum { HEED_FEW = 16, HEED_FEW_UNITS = 64 / HEED_LANES };
 typedef struct heed_few {
@@ -99,15 +105,16 @@ typedef struct heed_backend {
         heed_type type, float *panels, size_t ld, const void *v, ptrdiff_t ldv, size_t n, size_t d, uintptr_t ahead);
 
     /* s[i][j] = scale * (q[i] . k[j]) for the panels that any row of a register tile sees; the dot product is one fma chain
-     * from +0, ascending.  Columns outside rows[i] hold anything. */
+     * from +0, ascending.  Columns outside rows[i] hold anything.  ask may be NULL. */
     void (*qk_tile)(float *s, size_t lds, const float *q, size_t ldq, const float *panels, const heed_range *rows,
-        size_t m, size_t d, float scale);
-    /* The steps between product and softmax for columns [lo, hi); hidden scores become -inf. */
-    void (*score_row)(float *s, size_t lo, size_t hi, const heed_score *op);
+        size_t m, size_t d, float scale, const heed_ask *ask);
+    /* The steps between product and softmax for columns [lo, hi), lo < hi; hidden scores become -inf, also those around them in the groups
+     * of HEED_LANES columns that lo and hi - 1 lie in.  Returns the maximum, which drops NaN. */
+    float (*score_row)(float *s, size_t lo, size_t hi, const heed_score *op);
     /* s[i][j] becomes exp(s - block maximum) where visible and -0 where hidden (over the columns that pv_tile reads, by tiles of mr
-     * rows from the first on); the maxima and sums of the rows. */
+     * rows from the first on); the maxima and sums of the rows.  known: block_max holds the maxima of score_row already. */
     void (*softmax_tile[HEED_EXP_KINDS])(
-        float *block_max, float *block_sum, float *s, size_t lds, const heed_range *rows, size_t m);
+        float *block_max, float *block_sum, float *s, size_t lds, const heed_range *rows, size_t m, int known);
     /* block_max and block_sum merged into max and sum, keep and add set, for m rows. */
     void (*merge_rows[HEED_EXP_KINDS])(const heed_rows *state, size_t m);
     /* p[j] *= factor[j] for j < n. */

@@ -83,7 +83,7 @@ static void strip_scores(
         return;
     }
     heed_pack_keys(t->run, &t->seq, t->kv_head, block * HEED_BLOCK_KV + first, n, panels);
-    p->backend->qk_tile(t->scores + first, HEED_LD_SCORES, t->q, d, panels, strip, t->m, d, p->attention.scale);
+    p->backend->qk_tile(t->scores + first, HEED_LD_SCORES, t->q, d, panels, strip, t->m, d, p->attention.scale, NULL);
 }
 
 static void strip_values(

@@ -96,7 +96,7 @@ int heed_mask_scores(const heed_plan *plan, const heed_tensors *t)
            t->mask || t->block_mask;
 }
 
-static const float *bias_at(
+const float *heed_mask_bias(
     const heed_plan *plan, const heed_tensors *t, const heed_sequence *s, int64_t head, int64_t i, int64_t j)
 {
     const heed_mask_strides *x = &plan->attention.strides_bias;
@@ -130,7 +130,7 @@ static hiding hiding_of(
     const heed_attention *a = &plan->attention;
     hiding h = { NULL, NULL, NULL, a->strides_bias.key, a->strides_mask.key, a->block_mask_kv, first };
     if (t->bias)
-        h.bias = bias_at(plan, t, s, head, i, first);
+        h.bias = heed_mask_bias(plan, t, s, head, i, first);
     if (t->mask)
         h.mask = mask_at(plan, t, s, head, i, first);
     if (t->block_mask)
@@ -171,6 +171,8 @@ int heed_mask_hides_keys(const heed_tensors *t)
 static heed_range trim_hidden(const hiding *h, heed_range whole)
 {
     heed_range range = whole;
+    if (!is_hidden(h, range.lo) && !is_hidden(h, range.hi - 1))
+        return whole;
     while (range.lo + 8 <= range.hi && eight_hidden(h, range.lo))
         range.lo += 8;
     while (range.lo < range.hi && is_hidden(h, range.lo))
@@ -196,7 +198,7 @@ void heed_mask_ask(
     for (int64_t j = first; t->mask && j < end; j += LINE)
         __builtin_prefetch(mask_at(plan, t, s, head, i, j), 0, 3);
     for (int64_t j = first; t->bias && j < end; j += LAST_LINE)
-        __builtin_prefetch(bias_at(plan, t, s, head, i, j), 0, 3);
+        __builtin_prefetch(heed_mask_bias(plan, t, s, head, i, j), 0, 3);
 }
 
 heed_range heed_mask_range(
@@ -264,23 +266,26 @@ static uintptr_t next_row(const heed_plan *plan, const heed_mask_strides *stride
     return (uintptr_t)(plan->group > 1 ? strides->head : strides->query);
 }
 
-heed_score heed_mask_score(const heed_plan *plan, const heed_tensors *t, const heed_sequence *s, int64_t head,
-    int64_t i, int64_t first, heed_range range, heed_mask_row *row)
+heed_score heed_mask_steps(const heed_plan *plan, const heed_mask_row *row)
 {
-    const hiding h = hiding_of(plan, t, s, head, i, first);
-    const float softcap = plan->attention.softcap;
-    const heed_score score = {
-        .softcap = softcap,
-        .inverse_softcap = inverse_of(softcap),
-        .slope = t->alibi_slopes ? t->alibi_slopes[head] : 0.0f,
-        .distance = (float)(first - (i + s->offset)),
+    const heed_score steps = {
+        .softcap = plan->attention.softcap,
+        .inverse_softcap = inverse_of(plan->attention.softcap),
         .count = row->count,
-        .bias = bias_floats(&h, range, row->bias),
-        .visible = visible_bytes(&h, range, row->visible),
         .next_bias = next_row(plan, &plan->attention.strides_bias) * sizeof(float),
         .next_visible = next_row(plan, &plan->attention.strides_mask),
     };
-    return score;
+    return steps;
+}
+
+void heed_mask_score(heed_score *steps, const heed_plan *plan, const heed_tensors *t, const heed_sequence *s,
+    int64_t head, int64_t i, int64_t first, heed_range range, heed_mask_row *row)
+{
+    const hiding h = hiding_of(plan, t, s, head, i, first);
+    steps->slope = t->alibi_slopes ? t->alibi_slopes[head] : 0.0f;
+    steps->distance = (float)(first - (i + s->offset));
+    steps->bias = bias_floats(&h, range, row->bias);
+    steps->visible = visible_bytes(&h, range, row->visible);
 }
 
 void heed_mask_mark(const heed_plan *plan, const heed_tensors *t, const heed_sequence *s, int64_t head, int64_t i,

@@ -42,6 +42,10 @@ int heed_mask_scores(const heed_plan *plan, const heed_tensors *tensors);
 void heed_mask_ask(
     const heed_plan *plan, const heed_tensors *tensors, const heed_sequence *s, int64_t head, int64_t i, int64_t block);
 
+/* The bias of query i of a head and key j. */
+const float *heed_mask_bias(
+    const heed_plan *plan, const heed_tensors *tensors, const heed_sequence *s, int64_t head, int64_t i, int64_t j);
+
 /* The keys of a block that query i of a head sees: what length, causal and window leave, narrowed by the groups of 16 keys that
  * mask, bias and block mask hide at its ends; lo = hi = 0 when there are none. */
 heed_range heed_mask_range(
@@ -58,9 +62,10 @@ typedef struct heed_mask_row {
     uint8_t visible[HEED_BLOCK_KV];
 } heed_mask_row;
 
-/* The steps for that row's scores in its range. */
-heed_score heed_mask_score(const heed_plan *plan, const heed_tensors *tensors, const heed_sequence *s, int64_t head,
-    int64_t i, int64_t first, heed_range range, heed_mask_row *row);
+/* The steps for scores as far as they are the same for all rows, and what one row changes of them. */
+heed_score heed_mask_steps(const heed_plan *plan, const heed_mask_row *row);
+void heed_mask_score(heed_score *steps, const heed_plan *plan, const heed_tensors *tensors, const heed_sequence *s,
+    int64_t head, int64_t i, int64_t first, heed_range range, heed_mask_row *row);
 
 /* Marks hidden keys (weight 0) of that row with -0, for values that are not finite. */
 void heed_mask_mark(const heed_plan *plan, const heed_tensors *tensors, const heed_sequence *s, int64_t head, int64_t i,

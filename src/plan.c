@@ -132,6 +132,7 @@ static int map_scratch(heed_plan *plan, size_t width_v)
            place_rows(&map->size, &map->factors, 2 * HEED_BLOCKS_TOGETHER, padded) &&
            place_rows(&map->size, &map->out, rows, width_v) && place_rows(&map->size, &map->state, 6, padded) &&
            heed_place(&map->size, &map->ranges, HEED_BLOCKS_TOGETHER * padded, sizeof(heed_range)) &&
+           heed_place(&map->size, &map->asks, padded, sizeof(uintptr_t)) &&
            heed_place(&map->size, &map->mask_row, 1, sizeof(heed_mask_row)) &&
            place_rows(&map->size, &map->scales, 2, HEED_BLOCK_KV + HEED_LANES) &&
            heed_place(&map->size, &map->strip_ranges, padded, sizeof(heed_range)) &&

@@ -16,7 +16,7 @@ enum {
 
 /* Byte offsets into one worker's scratch. */
 typedef struct heed_scratch_map {
-    size_t q, scores, factors, out, state, ranges, mask_row, scales;
+    size_t q, scores, factors, out, state, ranges, asks, mask_row, scales;
     size_t strip_ranges, packed_k, packed_v, sums; /* short queries: one strip's panels, one block's weighted values */
     size_t size;
 } heed_scratch_map;

@@ -162,19 +162,35 @@ int heed_rows_ranges(heed_row_block *t, int64_t block)
     return any;
 }
 
-static void mask_scores(heed_row_block *t, int64_t block, size_t first, size_t end)
+int heed_rows_ask(const heed_row_block *t, heed_ask *ask, int64_t block)
 {
     const heed_plan *p = t->run->plan;
+    uintptr_t *rows = (uintptr_t *)(t->scratch + p->map.asks);
+    if (!t->run->tensors->bias || p->attention.strides_bias.key != 1)
+        return 0;
+    place at = place_of(t, 0);
+    for (size_t i = 0; i < t->m; i++, next_place(&at))
+        rows[i] = (uintptr_t)heed_mask_bias(p, t->run->tensors, &t->seq, at.head, at.position, block * HEED_BLOCK_KV);
+    ask->rows = rows;
+    return 1;
+}
+
+/* Also finds the rows' maxima. */
+static void mask_scores(heed_row_block *t, int64_t block, size_t first, size_t end, float *block_max)
+{
+    const heed_plan *p = t->run->plan;
+    heed_score op = heed_mask_steps(p, t->mask_row);
+    if (p->attention.type_k == HEED_TYPE_I8)
+        op.key_scale = t->scales_k;
     place at = place_of(t, first);
     for (size_t i = first; i < end; i++, next_place(&at)) {
         const heed_range range = t->ranges[i];
+        block_max[i] = -INFINITY;
         if (range.lo >= range.hi)
             continue;
-        heed_score op = heed_mask_score(
-            p, t->run->tensors, &t->seq, at.head, at.position, block * HEED_BLOCK_KV, range, t->mask_row);
-        if (p->attention.type_k == HEED_TYPE_I8)
-            op.key_scale = t->scales_k;
-        p->backend->score_row(t->scores + i * HEED_LD_SCORES, (size_t)range.lo, (size_t)range.hi, &op);
+        heed_mask_score(
+            &op, p, t->run->tensors, &t->seq, at.head, at.position, block * HEED_BLOCK_KV, range, t->mask_row);
+        block_max[i] = p->backend->score_row(t->scores + i * HEED_LD_SCORES, (size_t)range.lo, (size_t)range.hi, &op);
     }
 }
 
@@ -233,11 +249,11 @@ void heed_rows_softmax(heed_row_block *t, const heed_rows *state, int64_t block)
     for (size_t i = 0; i < t->m; i += (size_t)p->backend->mr) {
         const size_t end = t->m - i < (size_t)p->backend->mr ? t->m : i + (size_t)p->backend->mr;
         if (t->run->masks_scores)
-            mask_scores(t, block, i, end);
+            mask_scores(t, block, i, end, state->block_max);
         if (t->run->tensors->weights)
             keep_scores(t, block, i, end);
         p->backend->softmax_tile[p->exp](state->block_max + i, state->block_sum + i, t->scores + i * HEED_LD_SCORES,
-            HEED_LD_SCORES, t->ranges + i, end - i);
+            HEED_LD_SCORES, t->ranges + i, end - i, t->run->masks_scores);
     }
     p->backend->merge_rows[p->exp](state, t->m);
     if (p->attention.type_v == HEED_TYPE_I8)

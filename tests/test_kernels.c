@@ -122,8 +122,21 @@ typedef struct tile_result {
     float *out; /* m x dv */
 } tile_result;
 
-/* qk, softmax and pv of one block on a state that already holds something in every third row. */
-static tile_result run_tile(const heed_backend *b, const tile_case *t, int exp, int finite)
+/* As score_row leaves a row: its maximum, and -inf around it in its groups of lanes. */
+static void find_maximum(float *s, heed_range row, float *max)
+{
+    *max = -INFINITY;
+    for (int32_t j = row.lo; j < row.hi; j++)
+        *max = s[j] > *max ? s[j] : *max;
+    for (int32_t j = row.lo / HEED_LANES * HEED_LANES;
+         row.lo < row.hi && j < (int32_t)kernels_up((size_t)row.hi, HEED_LANES); j++)
+        if (j < row.lo || j >= row.hi)
+            s[j] = -INFINITY;
+}
+
+/* qk, softmax and pv of one block on a state that already holds something in every third row.  known: the softmax is given the rows'
+ * maxima. */
+static tile_result run_tile(const heed_backend *b, const tile_case *t, int exp, int finite, int known)
 {
     size_t nr = (size_t)b->nr, padded = kernels_up(t->m, HEED_LANES), ldo = kernels_up(t->dv, nr) + nr;
     size_t size_s = (t->m - 1) * LD + BLOCK, size_o = (t->m - 1) * ldo + kernels_up(t->dv, nr);
@@ -134,7 +147,7 @@ static tile_result run_tile(const heed_backend *b, const tile_case *t, int exp, 
     b->pack_v(HEED_TYPE_F32, panels_v, t->n, t->v, (ptrdiff_t)t->dv, t->n, t->dv, 0);
     float *s = check_output(size_s, CHECK_GUARD_BEHIND), *o = check_output(size_o, CHECK_GUARD_BEHIND), *arrays[6];
     b->qk_tile(
-        s, LD, check_input(t->q, t->m * t->d, CHECK_GUARD_BEHIND), t->d, panels_k, t->rows, t->m, t->d, t->scale);
+        s, LD, check_input(t->q, t->m * t->d, CHECK_GUARD_BEHIND), t->d, panels_k, t->rows, t->m, t->d, t->scale, NULL);
     for (size_t i = 0; i < t->m; i++)
         memcpy(r.scores + i * LD, s + i * LD, BLOCK * sizeof(float));
     for (size_t a = 0; a < 6; a++)
@@ -146,7 +159,9 @@ static tile_result run_tile(const heed_backend *b, const tile_case *t, int exp, 
         arrays[5][i] = 0.0f;
     }
     heed_rows state = { arrays[0], arrays[1], arrays[2], arrays[3], arrays[4], arrays[5] };
-    b->softmax_tile[exp](state.block_max, state.block_sum, s, LD, t->rows, t->m);
+    for (size_t i = 0; known && i < t->m; i++)
+        find_maximum(s + i * LD, t->rows[i], &state.block_max[i]);
+    b->softmax_tile[exp](state.block_max, state.block_sum, s, LD, t->rows, t->m, known);
     b->merge_rows[exp](&state, t->m);
     for (size_t i = 0; i < t->m; i++)
         memcpy(r.weights + i * LD, s + i * LD, BLOCK * sizeof(float));
@@ -235,12 +250,12 @@ static void score_tiles(void)
         tile_case t = make_tile(&rng, index);
         int exp = index % 2 && kernels_have_sleef() ? HEED_KERNEL_SLEEF : HEED_KERNEL_BUILTIN;
         for (int finite = 1; finite >= 0 && check_keep(index, 31); finite--) { /* 0: the careful path, the same bits */
-            tile_result scalar = run_tile(usable[0], &t, exp, 1);
+            tile_result scalar = run_tile(usable[0], &t, exp, 1, 0);
             tile_oracle(&t, &scalar);
             for (size_t i = finite ? 1 : 0; usable[i]; i++) {
                 check_case("%s case %zu m %zu n %zu d %zu dv %zu finite %d exp %d", heed_isa_name(usable[i]->isa),
                     index, t.m, t.n, t.d, t.dv, finite, exp);
-                tile_result r = run_tile(usable[i], &t, exp, finite);
+                tile_result r = run_tile(usable[i], &t, exp, finite, index % 3 == 0);
                 same_tile(&t, &r, &scalar);
                 free_tile_result(&r);
             }

@@ -111,6 +111,15 @@ INLINE vf vf_select_below(vf x, float bound, vf a, vf b)
 {
     return _mm256_blendv_ps(b, a, _mm256_cmp_ps(x, _mm256_set1_ps(bound), _CMP_LT_OQ));
 }
+INLINE vf vf_abs(vf a)
+{
+    return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a);
+}
+/* a, which has no sign, with that of x. */
+INLINE vf vf_signed(vf a, vf x)
+{
+    return _mm256_or_ps(a, _mm256_and_ps(_mm256_set1_ps(-0.0f), x));
+}
 INLINE vf vf_hide(vf s, const uint8_t *visible)
 {
     const __m256i bytes = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)visible));

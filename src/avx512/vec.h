@@ -112,6 +112,17 @@ INLINE vf vf_select_below(vf x, float bound, vf a, vf b)
 {
     return _mm512_mask_mov_ps(b, _mm512_cmp_ps_mask(x, _mm512_set1_ps(bound), _CMP_LT_OQ), a);
 }
+INLINE vf vf_abs(vf a)
+{
+    return _mm512_abs_ps(a);
+}
+/* a, which has no sign, with that of x. */
+INLINE vf vf_signed(vf a, vf x)
+{
+    enum { A_OR_X_AND_SIGN = 0xF8 };
+    return _mm512_castsi512_ps(_mm512_ternarylogic_epi32(
+        _mm512_castps_si512(a), _mm512_castps_si512(x), _mm512_set1_epi32(INT32_MIN), A_OR_X_AND_SIGN));
+}
 INLINE vf vf_hide(vf s, const uint8_t *visible)
 {
     const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)visible);

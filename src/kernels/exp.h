@@ -23,7 +23,7 @@ static const float EXP_C6 = 0x1.6a2256p-10f;
 
 /* Vectors worked on at once, as many as the registers hold: each takes four, and the constants ten unless, as in AVX-512, the
  * instructions broadcast them from memory. */
-enum { EXP_CHUNK = VEC_REGISTERS >= 32 && VEC_LANES >= 16 ? 4 : 2 };
+enum { EXP_CHUNK = VEC_REGISTERS >= 32 && VEC_LANES >= 16 ? 4 : 2, EXP_MOST = 4 };
 
 /* One step of Horner's rule. */
 INLINE void exp_horner(const int n, vf *p, const vf *r, float c)
@@ -33,11 +33,11 @@ INLINE void exp_horner(const int n, vf *p, const vf *r, float c)
         p[i] = vf_fma(p[i], r[i], vf_set1(c));
 }
 
-/* x[i] = exp(x[i]) for a constant n.  Step by step over all of them: one vector's steps each wait for the one before, and a
+/* y[i] = exp(x[i]) for a constant n and x[i] from EXP_SMALLEST to 0; below it y[i] is anything.  Step by step over all of them: one vector's steps each wait for the one before, and a
  * CPU's scheduler, full of waiting steps, does not see far enough to find the next vector's by itself. */
-INLINE void exp_builtin(const int n, vf *x)
+INLINE void exp_normal(const int n, vf *p, const vf *x)
 {
-    vf t[EXP_CHUNK], r[EXP_CHUNK], p[EXP_CHUNK];
+    vf t[EXP_MOST], r[EXP_MOST];
     UNROLL
     for (int i = 0; i < n; i++) {
         t[i] = vf_fma(x[i], vf_set1(EXP_LOG2E), vf_set1(EXP_MAGIC));
@@ -56,7 +56,17 @@ INLINE void exp_builtin(const int n, vf *x)
     exp_horner(n, p, r, 1.0f);
     UNROLL
     for (int i = 0; i < n; i++)
-        x[i] = vf_zero_below(x[i], EXP_SMALLEST, vf_mul(p[i], vf_bits_shl23(t[i])));
+        p[i] = vf_mul(p[i], vf_bits_shl23(t[i]));
+}
+
+/* x[i] = exp(x[i]). */
+INLINE void exp_builtin(const int n, vf *x)
+{
+    vf y[EXP_MOST];
+    exp_normal(n, y, x);
+    UNROLL
+    for (int i = 0; i < n; i++)
+        x[i] = vf_zero_below(x[i], EXP_SMALLEST, y[i]);
 }
 
 INLINE void exp_chunk(const int kind, const int n, vf *x)

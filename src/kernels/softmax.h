@@ -140,14 +140,21 @@ INLINE heed_range softmax_groups(heed_range visible)
     return groups;
 }
 
-/* One row of a block: its maximum; hidden scores in its groups become -inf. */
+/* Hidden scores in a row's groups become -inf. */
+INLINE void softmax_hide_ends(float *s, heed_range visible)
+{
+    const heed_range groups = softmax_groups(visible);
+    softmax_fill(s, (size_t)groups.lo, (size_t)visible.lo, -INFINITY);
+    softmax_fill(s, (size_t)visible.hi, (size_t)groups.hi, -INFINITY);
+}
+
+/* The maximum of one row of a block. */
 INLINE float softmax_block_max(float *s, heed_range visible)
 {
     if (visible.lo >= visible.hi)
         return -INFINITY;
+    softmax_hide_ends(s, visible);
     const heed_range groups = softmax_groups(visible);
-    softmax_fill(s, (size_t)groups.lo, (size_t)visible.lo, -INFINITY);
-    softmax_fill(s, (size_t)visible.hi, (size_t)groups.hi, -INFINITY);
     return softmax_max(s + groups.lo, (size_t)(groups.hi - groups.lo));
 }
 
@@ -185,13 +192,13 @@ INLINE void softmax_merge(const int kind, const heed_rows *state, size_t m)
 }
 
 /* All maxima of a tile's rows before its exponentials: the rows do not wait for one another. */
-INLINE void softmax_tile(
-    const int kind, float *block_max, float *block_sum, float *s, size_t lds, const heed_range *rows, size_t m)
+INLINE void softmax_tile(const int kind, float *block_max, float *block_sum, float *s, size_t lds,
+    const heed_range *rows, size_t m, int known)
 {
     for (size_t i = 0; i < m; i += TILE_M) {
         const size_t last = i + tile_height(m, i);
         const heed_range read = tile_union(rows + i, last - i);
-        for (size_t r = i; r < last; r++)
+        for (size_t r = i; !known && r < last; r++)
             block_max[r] = softmax_block_max(s + r * lds, rows[r]);
         for (size_t r = i; r < last; r++)
             block_sum[r] = softmax_block_exp(kind, s + r * lds, rows[r], read, block_max[r]);
@@ -209,15 +216,15 @@ static void HEED_FN(merge_rows_sleef)(const heed_rows *state, size_t m)
 }
 
 static void HEED_FN(softmax_tile_builtin)(
-    float *block_max, float *block_sum, float *s, size_t lds, const heed_range *rows, size_t m)
+    float *block_max, float *block_sum, float *s, size_t lds, const heed_range *rows, size_t m, int known)
 {
-    softmax_tile(HEED_KERNEL_BUILTIN, block_max, block_sum, s, lds, rows, m);
+    softmax_tile(HEED_KERNEL_BUILTIN, block_max, block_sum, s, lds, rows, m, known);
 }
 
 static void HEED_FN(softmax_tile_sleef)(
-    float *block_max, float *block_sum, float *s, size_t lds, const heed_range *rows, size_t m)
+    float *block_max, float *block_sum, float *s, size_t lds, const heed_range *rows, size_t m, int known)
 {
-    softmax_tile(HEED_KERNEL_SLEEF, block_max, block_sum, s, lds, rows, m);
+    softmax_tile(HEED_KERNEL_SLEEF, block_max, block_sum, s, lds, rows, m, known);
 }
 
 /* Divides, so that equal weights give the correctly rounded mean; adding +0 leaves no -0. */

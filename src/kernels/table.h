@@ -16,8 +16,9 @@ _Static_assert(HEED_LANES % VEC_LANES == 0, "virtual lanes must be whole vectors
 #include "pack.h"
 
 #include "decode.h"
-#include "scores.h"
 #include "softmax.h"
+
+#include "scores.h"
 
 extern const heed_backend HEED_FN(heed_backend);
 const heed_backend HEED_FN(heed_backend) = {

@@ -253,9 +253,34 @@ INLINE int tile_uniform(const heed_range *rows, size_t m)
     return !differ;
 }
 
+/* Asks for the bias of m rows and one panel's columns.  Not a part of the tiles, which have no register for it. */
+NOINLINE void HEED_FN(qk_ask)(const heed_ask *ask, size_t i, size_t m, size_t j)
+{
+    const size_t first = j * ask->blocks * sizeof(float), bytes = NR * ask->blocks * sizeof(float);
+    for (const uintptr_t *row = ask->rows + i; m; m--, row++)
+        for (size_t x = first; x < first + bytes; x += CACHE_LINE)
+            __builtin_prefetch((const void *)(*row + x), 0, 2);
+}
+
+/* Whole tiles of a column, and after every few of them some lines of the bias: many at once fill the processor's buffers (all of a row
+ * when it is wanted: 1.14 of the time without a bias, 2048 x 2048, head_dim 64; so 1.10). */
+INLINE void qk_whole_tiles(size_t tiles, const tile_args *first, const heed_ask *ask, size_t j)
+{
+    enum { TOGETHER = 12 * 32 / (TILE_M * (int)NR) > 1 ? 12 * 32 / (TILE_M * (int)NR) : 1 };
+    tile_args t = *first;
+    for (size_t i = 0, n; i < tiles; i += n) {
+        n = ask && tiles - i > TOGETHER ? TOGETHER : tiles - i;
+        HEED_FN(tile_qk_column)(n, &t);
+        if (ask)
+            HEED_FN(qk_ask)(ask, i * TILE_M, n * TILE_M, j);
+        t.c += n * TILE_M * t.ldc;
+        t.a += n * TILE_M * t.lda;
+    }
+}
+
 /* Panels outside, rows inside: a panel stays in L1 while all rows pass over it. */
 static void HEED_FN(qk_tile)(float *s, size_t lds, const float *q, size_t ldq, const float *panels,
-    const heed_range *rows, size_t m, size_t d, float scale)
+    const heed_range *rows, size_t m, size_t d, float scale, const heed_ask *ask)
 {
     const heed_range all = tile_union(rows, m);
     const int uniform = tile_uniform(rows, m);
@@ -273,7 +298,7 @@ static void HEED_FN(qk_tile)(float *s, size_t lds, const float *q, size_t ldq, c
         t.c = s + j;
         t.a = q;
         if (whole)
-            HEED_FN(tile_qk_column)(whole, &t);
+            qk_whole_tiles(whole, &t, ask, j);
         for (size_t i = whole * TILE_M; i < m; i += TILE_M) {
             const size_t height = tile_height(m, i);
             if (!uniform) {

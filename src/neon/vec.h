@@ -117,6 +117,15 @@ INLINE vf vf_select_below(vf x, float bound, vf a, vf b)
 {
     return vbslq_f32(vcltq_f32(x, vdupq_n_f32(bound)), a, b);
 }
+INLINE vf vf_abs(vf a)
+{
+    return vabsq_f32(a);
+}
+/* a, which has no sign, with that of x. */
+INLINE vf vf_signed(vf a, vf x)
+{
+    return vbslq_f32(vdupq_n_u32(0x80000000u), x, a);
+}
 INLINE vf vf_hide(vf s, const uint8_t *visible)
 {
     const uint32_t lanes[4] = { visible[0], visible[1], visible[2], visible[3] };

@@ -106,6 +106,15 @@ INLINE vf vf_select_below(vf x, float bound, vf a, vf b)
 {
     return x < bound ? a : b;
 }
+INLINE vf vf_abs(vf a)
+{
+    return fabsf(a);
+}
+/* a, which has no sign, with that of x. */
+INLINE vf vf_signed(vf a, vf x)
+{
+    return copysignf(a, x);
+}
 INLINE vf vf_hide(vf s, const uint8_t *visible)
 {
     return *visible ? s : -INFINITY;

@@ -298,6 +298,24 @@ static void choices(void)
     }
 }
 
+/* Signs of zeros, infinities and all. */
+static void signs(void)
+{
+    check_rng rng = check_rng_named("signs");
+    for (int n = 0; n < RANDOM; n++) {
+        const lanes x = any_lanes(&rng), y = any_lanes(&rng);
+        lanes magnitude, with_sign;
+        for (int i = 0; i < LANES; i++) {
+            magnitude.at[i] = check_float(check_bits(x.at[i]) & 0x7FFFFFFFu);
+            with_sign.at[i] = check_float(check_bits(magnitude.at[i]) | (check_bits(y.at[i]) & 0x80000000u));
+        }
+        const lanes got_magnitude = unpack(vf_abs(vector(&x)));
+        const lanes got_sign = unpack(vf_signed(vector(&magnitude), vector(&y)));
+        same(&got_magnitude, &magnitude, "vf_abs");
+        same(&got_sign, &with_sign, "vf_signed");
+    }
+}
+
 static void hiding(void)
 {
     check_rng rng = check_rng_named("hiding");
@@ -450,6 +468,7 @@ static const check_test tests[] = {
     { "two_operands", two_operands },
     { "fused", fused },
     { "choices", choices },
+    { "signs", signs },
     { "hiding", hiding },
     { "reductions", reductions },
     { "transposed", transposed },

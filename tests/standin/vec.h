@@ -142,6 +142,18 @@ INLINE vf vf_zero_below(vf x, float bound, vf y)
 {
     return vf_select_below(x, bound, vf_zero(), y);
 }
+INLINE vf vf_abs(vf a)
+{
+    for (int i = 0; i < VEC_LANES; i++)
+        a.lane[i] = fabsf(a.lane[i]);
+    return a;
+}
+INLINE vf vf_signed(vf a, vf x)
+{
+    for (int i = 0; i < VEC_LANES; i++)
+        a.lane[i] = copysignf(a.lane[i], x.lane[i]);
+    return a;
+}
 INLINE vf vf_hide(vf s, const uint8_t *visible)
 {
     for (int i = 0; i < VEC_LANES; i++)

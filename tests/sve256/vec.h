@@ -109,6 +109,15 @@ INLINE vf vf_zero_below(vf x, float bound, vf y)
 {
     return vf_select_below(x, bound, vf_zero(), y);
 }
+INLINE vf vf_abs(vf a)
+{
+    return svabs_f32_x(svptrue_b32(), a);
+}
+INLINE vf vf_signed(vf a, vf x)
+{
+    const svuint32_t sign = svand_n_u32_x(svptrue_b32(), svreinterpret_u32_f32(x), 0x80000000u);
+    return svreinterpret_f32_u32(svorr_u32_x(svptrue_b32(), svreinterpret_u32_f32(a), sign));
+}
 INLINE vf vf_hide(vf s, const uint8_t *visible)
 {
     const svbool_t hidden = svcmpeq_n_u32(svptrue_b32(), svld1ub_u32(svptrue_b32(), visible), 0);
