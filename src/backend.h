@@ -137,9 +137,9 @@ typedef struct heed_backend {
     /* w[j] (a score) becomes exp(w - max) / sum for j < n; exactly 0 where the score is -inf. */
     void (*weights_row[HEED_EXP_KINDS])(float *w, size_t n, float max, float sum);
 
-    /* c[i][j] = bias[j] (or c[i][j] if bias is NULL) + a[i] . b[:, j], one fma chain ascending, j < n <= nr columns of one
-     * panel of k rows.  bias holds nr floats. */
-    void (*gemm_tile)(float *c, size_t ldc, const float *a, size_t lda, const float *panel, size_t m, size_t n,
+    /* c[i][j] = bias[j] (or c[i][j] if bias is NULL) + a[i] . b[:, j], one fma chain ascending, for the n columns of panels of k rows
+     * that follow one another.  bias holds n floats, rounded up to nr. */
+    void (*gemm_tile)(float *c, size_t ldc, const float *a, size_t lda, const float *panels, size_t m, size_t n,
         size_t k, const float *bias);
 
     /* y = softmax(x) over n elements; y may be x. */

@@ -182,7 +182,8 @@ static int packs_rows(const heed_linear *l, int64_t rows)
 static void gemm_panels(const gemm *g, int64_t row, size_t m, size_t panel, size_t last, float *pack)
 {
     const heed_linear *l = g->l;
-    const size_t nr = (size_t)l->backend->nr;
+    const size_t nr = (size_t)l->backend->nr, first = panel * nr;
+    const size_t end = last * nr < (size_t)l->out_features ? last * nr : (size_t)l->out_features;
     for (size_t k0 = 0; k0 < (size_t)l->in_features; k0 += block_k(l)) {
         const size_t k = slice_depth(l, k0);
         const float *a = g->x + row * g->stride_x + k0;
@@ -193,11 +194,8 @@ static void gemm_panels(const gemm *g, int64_t row, size_t m, size_t panel, size
             a = pack;
             lda = pack_pitch(l);
         }
-        for (size_t p = panel; p < last; p++) {
-            const size_t n = (size_t)l->out_features - p * nr < nr ? (size_t)l->out_features - p * nr : nr;
-            l->backend->gemm_tile(g->y + row * g->stride_y + (int64_t)(p * nr), (size_t)g->stride_y, a, lda,
-                slice_of(l, k0, p), m, n, k, k0 ? NULL : l->bias + p * nr);
-        }
+        l->backend->gemm_tile(g->y + row * g->stride_y + (int64_t)first, (size_t)g->stride_y, a, lda,
+            slice_of(l, k0, panel), m, end - first, k, k0 ? NULL : l->bias + first);
     }
 }
 

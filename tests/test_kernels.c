@@ -269,25 +269,33 @@ static void score_tiles(void)
 
 /* ---- Projections ---- */
 
-/* A whole matrix of n columns through panels of the backend's width, k in one piece or cut in two. */
-static float *run_gemm(
-    const heed_backend *b, const float *a, const float *w, const float *bias, size_t m, size_t n, size_t k, size_t cut)
+/* Rows first .. end of a matrix in panels of the backend's width, one behind the other. */
+static const float *gemm_panels(const float *w, size_t n, size_t first, size_t end, size_t nr)
 {
-    size_t nr = (size_t)b->nr, ldc = n + 3;
+    const size_t columns = kernels_up(n, nr), k = end - first;
+    float *panels = check_alloc(columns * k * sizeof(float), CHECK_GUARD_BEHIND);
+    for (size_t j = 0; j < columns; j++)
+        for (size_t p = 0; p < k; p++)
+            panels[j / nr * nr * k + p * nr + j % nr] = j < n ? w[(first + p) * n + j] : 0.0f;
+    return panels;
+}
+
+/* A whole matrix of n columns, panel by panel or all at once, k in one piece or cut in two. */
+static float *run_gemm(const heed_backend *b, const float *a, const float *w, const float *bias, size_t m, size_t n,
+    size_t k, size_t cut, int together)
+{
+    const size_t nr = (size_t)b->nr, ldc = n + 3, columns = kernels_up(n, nr), step = together ? columns : nr;
     float *c = check_output((m - 1) * ldc + n, CHECK_GUARD_BEHIND), *result = check_floats(m * n);
-    for (size_t j0 = 0; j0 < n; j0 += nr) {
-        size_t columns = n - j0 < nr ? n - j0 : nr;
-        float *panel = check_alloc(k * nr * sizeof(float), CHECK_GUARD_BEHIND),
-              *start = check_alloc(nr * sizeof(float), CHECK_GUARD_BEHIND);
-        for (size_t j = 0; j < nr; j++) {
-            start[j] = j < columns ? bias[j0 + j] : 0.0f;
-            for (size_t p = 0; p < k; p++)
-                panel[p * nr + j] = j < columns ? w[p * n + j0 + j] : 0.0f;
-        }
-        const float *left = check_input(a, m * k, CHECK_GUARD_BEHIND);
-        b->gemm_tile(c + j0, ldc, left, k, panel, m, columns, cut, start);
-        if (cut < k)
-            b->gemm_tile(c + j0, ldc, left + cut, k, panel + cut * nr, m, columns, k - cut, NULL);
+    float *start = check_alloc(columns * sizeof(float), CHECK_GUARD_BEHIND);
+    for (size_t j = 0; j < columns; j++)
+        start[j] = j < n ? bias[j] : 0.0f;
+    const float *left = check_input(a, m * k, CHECK_GUARD_BEHIND);
+    const float *upper = gemm_panels(w, n, 0, cut, nr), *lower = cut < k ? gemm_panels(w, n, cut, k, nr) : NULL;
+    for (size_t j = 0; j < n; j += step) {
+        const size_t width = n - j < step ? n - j : step;
+        b->gemm_tile(c + j, ldc, left, k, upper + j * cut, m, width, cut, start + j);
+        if (lower)
+            b->gemm_tile(c + j, ldc, left + cut, k, lower + j * (k - cut), m, width, k - cut, NULL);
     }
     for (size_t i = 0; i < m; i++)
         check_take(c + i * ldc, result + i * n, n);
@@ -300,14 +308,15 @@ static void projections(void)
 {
     check_rng rng = check_rng_named("projections");
     for (size_t index = 0; index < 600; index++) {
-        size_t m = 1 + index % 29, n = 1 + (size_t)check_between(&rng, 0, 80),
-               k = 1 + (size_t)check_between(&rng, 0, index % 8 ? 70 : 270); /* of panels within 16 KiB, and longer */
+        size_t m = 1 + index % 29,
+               n = 1 + (size_t)check_between(&rng, 0, m == 1 ? 450 : 80), /* many panels, and a part of one */
+            k = 1 + (size_t)check_between(&rng, 0, index % 8 ? 70 : 270); /* of panels within 16 KiB, and longer */
         size_t cut = index % 2 ? 1 + check_next(&rng) % k : k;
         float *a = kernels_random(&rng, m * k), *w = kernels_random(&rng, k * n), *bias = kernels_random(&rng, n);
         float *scalar = NULL;
         for (size_t i = 0; usable[i] && check_keep(index, 23); i++) {
             check_case("%s m %zu n %zu k %zu cut %zu", heed_isa_name(usable[i]->isa), m, n, k, cut);
-            float *c = run_gemm(usable[i], a, w, bias, m, n, k, i ? cut : k);
+            float *c = run_gemm(usable[i], a, w, bias, m, n, k, i ? cut : k, i && index % 3);
             for (size_t at = 0; at < m * n && i == 0; at++) {
                 double sum = (double)bias[at % n], size = fabs(sum);
                 for (size_t p = 0; p < k; p++) {

@@ -11,12 +11,13 @@
 enum { CACHE_LINE = 64 /* bytes */ };
 
 #define INLINE static inline __attribute__((always_inline))
-/* A register tile has no vector register to spare: apart from its caller, nothing else can be live across its loop. */
-#define NOINLINE static __attribute__((noinline))
-/* What is rare: one copy is enough, where gcc makes one for each constant that it is called with. */
+/* A register tile has no vector register to spare: apart from its caller, nothing else can be live across its loop.  One copy is enough,
+ * where gcc makes one for each constant that it is called with. */
 #if defined(__clang__)
+#define NOINLINE static __attribute__((noinline))
 #define RARE NOINLINE
 #else
+#define NOINLINE static __attribute__((noinline, noclone))
 #define RARE static __attribute__((noinline, noclone, cold))
 #endif
 

@@ -118,7 +118,7 @@ NOINLINE void HEED_FN(softmax_exp_sleef)(float *y, const float *x, size_t n, flo
     softmax_exp(HEED_KERNEL_SLEEF, y, x, n, shift, sums);
 }
 
-INLINE void softmax_exp_kind(const int kind, float *y, const float *x, size_t n, float shift, vf *sums)
+INLINE void softmax_exp_kind(int kind, float *y, const float *x, size_t n, float shift, vf *sums)
 {
     if (kind == HEED_KERNEL_SLEEF)
         HEED_FN(softmax_exp_sleef)(y, x, n, shift, sums);
@@ -159,7 +159,7 @@ INLINE float softmax_block_max(float *s, heed_range visible)
 }
 
 /* One row of a block: weights in place, -0 for hidden keys in the columns that pv_tile reads; returns the row's sum. */
-INLINE float softmax_block_exp(const int kind, float *s, heed_range visible, heed_range read, float max)
+INLINE float softmax_block_exp(int kind, float *s, heed_range visible, heed_range read, float max)
 {
     if (visible.lo >= visible.hi) {
         softmax_fill(s, (size_t)read.lo, (size_t)read.hi, -0.0f);
@@ -191,9 +191,10 @@ INLINE void softmax_merge(const int kind, const heed_rows *state, size_t m)
     }
 }
 
-/* All maxima of a tile's rows before its exponentials: the rows do not wait for one another. */
-INLINE void softmax_tile(const int kind, float *block_max, float *block_sum, float *s, size_t lds,
-    const heed_range *rows, size_t m, int known)
+/* All maxima of a tile's rows before its exponentials: the rows do not wait for one another.  One function for both kinds of exp, which
+ * are calls. */
+NOINLINE void HEED_FN(softmax_tile)(
+    int kind, float *block_max, float *block_sum, float *s, size_t lds, const heed_range *rows, size_t m, int known)
 {
     for (size_t i = 0; i < m; i += TILE_M) {
         const size_t last = i + tile_height(m, i);
@@ -218,13 +219,13 @@ static void HEED_FN(merge_rows_sleef)(const heed_rows *state, size_t m)
 static void HEED_FN(softmax_tile_builtin)(
     float *block_max, float *block_sum, float *s, size_t lds, const heed_range *rows, size_t m, int known)
 {
-    softmax_tile(HEED_KERNEL_BUILTIN, block_max, block_sum, s, lds, rows, m, known);
+    HEED_FN(softmax_tile)(HEED_KERNEL_BUILTIN, block_max, block_sum, s, lds, rows, m, known);
 }
 
 static void HEED_FN(softmax_tile_sleef)(
     float *block_max, float *block_sum, float *s, size_t lds, const heed_range *rows, size_t m, int known)
 {
-    softmax_tile(HEED_KERNEL_SLEEF, block_max, block_sum, s, lds, rows, m, known);
+    HEED_FN(softmax_tile)(HEED_KERNEL_SLEEF, block_max, block_sum, s, lds, rows, m, known);
 }
 
 /* Divides, so that equal weights give the correctly rounded mean; adding +0 leaves no -0. */
@@ -309,12 +310,8 @@ INLINE void softmax_short_row(const int kind, float *y, const float *x, size_t n
 }
 
 /* Whole groups of lanes straight from the row, the last one, if it is cut short, from a copy padded with -inf. */
-INLINE void softmax_row(const int kind, float *y, const float *x, size_t n)
+NOINLINE void HEED_FN(softmax_long_row)(int kind, float *y, const float *x, size_t n)
 {
-    if (VEC_LANES > 1 && n <= HEED_LANES) {
-        softmax_short_row(kind, y, x, n);
-        return;
-    }
     const size_t whole = n / HEED_LANES * HEED_LANES;
     float tail[HEED_LANES], max = softmax_max(x, whole);
     if (whole < n) {
@@ -333,6 +330,14 @@ INLINE void softmax_row(const int kind, float *y, const float *x, size_t n)
     for (size_t j = whole; j < n; j++)
         y[j] = tail[j - whole];
     softmax_divide(y, n, softmax_reduce_add(sums));
+}
+
+INLINE void softmax_row(const int kind, float *y, const float *x, size_t n)
+{
+    if (VEC_LANES > 1 && n <= HEED_LANES)
+        softmax_short_row(kind, y, x, n);
+    else
+        HEED_FN(softmax_long_row)(kind, y, x, n);
 }
 
 static void HEED_FN(softmax_row_builtin)(float *y, const float *x, size_t n)

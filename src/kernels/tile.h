@@ -433,7 +433,7 @@ INLINE size_t gemm_height(size_t m, size_t i, size_t share)
     return i == 0 && !share && m < 4 * TILE_M && height > GEMM_FIRST ? GEMM_FIRST : height;
 }
 
-static void HEED_FN(gemm_tile)(float *c, size_t ldc, const float *a, size_t lda, const float *panel, size_t m, size_t n,
+INLINE void gemm_panel(float *c, size_t ldc, const float *a, size_t lda, const float *panel, size_t m, size_t n,
     size_t k, const float *bias)
 {
     const size_t bytes = k * NR * sizeof(float), share = gemm_share(m, bytes);
@@ -454,6 +454,29 @@ static void HEED_FN(gemm_tile)(float *c, size_t ldc, const float *a, size_t lda,
         else
             gemm_last_columns(height, n, &t);
     }
+}
+
+/* Panels that a single row takes side by side: with two wide vectors at a time the processor does not see far enough to read as fast as it
+ * can (AVX-512, 1 x 4096 x 4096: 82 % of the read bandwidth, 93 % so; AVX2 has 91 % with one). */
+enum { GEMM_P1 = VEC_LANES == 16 && TILE_M >= 6 ? 6 : 1 };
+
+NOINLINE void HEED_FN(tile_gemm_row)(const tile_args *t)
+{
+    tile(1, GEMM_P1, TILE_GEMM, t);
+}
+
+static void HEED_FN(gemm_tile)(float *c, size_t ldc, const float *a, size_t lda, const float *panels, size_t m,
+    size_t n, size_t k, const float *bias)
+{
+    size_t j = 0;
+    for (; (int)GEMM_P1 > 1 && m == 1 && j + GEMM_P1 * NR <= n; j += GEMM_P1 * NR) {
+        const tile_args t = {
+            .c = c + j, .a = a, .b = panels + j * k, .panel = NR * k, .k = k, .bias = bias ? bias + j : NULL
+        };
+        HEED_FN(tile_gemm_row)(&t);
+    }
+    for (; j < n; j += NR)
+        gemm_panel(c + j, ldc, a, lda, panels + j * k, m, n - j < NR ? n - j : NR, k, bias ? bias + j : NULL);
 }
 
 #endif
