@@ -25,10 +25,13 @@ enum { CACHE_LINE = 64 /* bytes */ };
  * speed), and clang does when given gcc's spelling. */
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
+#define ROLLED _Pragma("clang loop unroll(disable)")
 #elif defined(__GNUC__)
 #define UNROLL _Pragma("GCC unroll 64")
+#define ROLLED _Pragma("GCC unroll 1")
 #else
 #define UNROLL
+#define ROLLED
 #endif
 
 /* x, of which clang then knows nothing: left to itself it derives the rows of a tile from each other by additions
