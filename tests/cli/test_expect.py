@@ -111,8 +111,8 @@ def test_weights():
 
 
 def test_shapes():
-    """Another shape is exit code 2, with both shapes; the outputs are written."""
-    (shape, values), (wshape, weights) = prepare()
+    """Another shape is exit code 2, with both shapes, and nothing is written."""
+    (shape, values), (wshape, _) = prepare()
     for other in [[2, 4, 3], [24], [1, 2, 3, 4], [6, 4], [2, 3, 3], [0]]:
         numbers = (values * 2)[:math.prod(other)]
         write_npy("e.npy", other, numbers)
@@ -120,8 +120,7 @@ def test_shapes():
             result = run("run", *QKV, "-o", "new.npy", option, "e.npy")
             line = "heed run: e.npy: shape: %s, but that of the %s is %s\n" % (other, what, own)
             check(result.returncode == 2 and result.stderr.decode() == line, other, result)
-            check(result.stdout == b"" and read_npy("new.npy") == (shape, values), "the output:", result.stdout)
-            os.remove("new.npy")
+            check(result.stdout == b"" and not os.path.exists("new.npy"), "the output:", result.stdout)
 
 
 def test_refused():

@@ -66,16 +66,17 @@ static void print_summary(const run_result *result, const target *targets)
     }
 }
 
-static bool compute_and_write(const run_request *request, run_result *result, run_problem *problem)
+static bool compute(const run_request *request, run_result *result, run_problem *problem)
+{
+    return request->x ? run_layer(request, result, problem) : run_attention(request, result, problem);
+}
+
+static bool write_results(const run_request *request, run_result *result, run_problem *problem)
 {
     outputs set = { { { NULL, NULL, NULL } }, 0 };
-    bool done = request->x ? run_layer(request, result, problem) : run_attention(request, result, problem);
-    if (!done) {
-        return false;
-    }
     const target targets[TARGETS] = { { request->out, &result->out }, { request->lse, &result->lse },
         { request->attention, &result->weights } };
-    done = write_all(targets, &set, problem);
+    const bool done = write_all(targets, &set, problem);
     outputs_discard(&set);
     progress_clear();
     if (done && !request->quiet) {
@@ -85,14 +86,15 @@ static bool compute_and_write(const run_request *request, run_result *result, ru
 }
 
 /* What is expected is read first: a file that cannot be read ends the run before the long work, and an output may
- * replace it. */
+ * replace it.  One of a wrong shape ends it before anything is written. */
 static int run_all(const run_request *request, run_expected *expected, run_result *result, run_problem *problem)
 {
     if (!check_targets(request, problem) || !run_expect_read(request, expected, problem) ||
-        !compute_and_write(request, result, problem)) {
+        !compute(request, result, problem) || !run_expect_fits(request, expected, result, problem) ||
+        !write_results(request, result, problem)) {
         return EXIT_BAD_INPUT;
     }
-    return run_expect_compare(request, expected, result, problem);
+    return run_expect_compare(request, expected, result);
 }
 
 int command_run(int argc, char **argv)

@@ -143,10 +143,13 @@ typedef struct run_expected {
 bool run_expect_read(const run_request *request, run_expected *expected, run_problem *problem);
 void run_expect_free(run_expected *expected);
 
-/* Prints the errors on stdout.  EXIT_CHECK_FAILED: one is above the tolerance; EXIT_BAD_INPUT, with *problem set: a
- * shape is not that of the result.  Of a decode step's values those of all queries will do, too. */
-int run_expect_compare(
+/* 0, with *problem set: a shape is not that of the result.  Of a decode step's values those of all queries will do, too:
+ * its own are kept. */
+bool run_expect_fits(
     const run_request *request, run_expected *expected, const run_result *result, run_problem *problem);
+
+/* Prints the errors of what fits on stdout.  EXIT_CHECK_FAILED: one is above the tolerance. */
+int run_expect_compare(const run_request *request, const run_expected *expected, const run_result *result);
 
 /* ---- Shared by both (run_common.c) ----------------------------------------------------------------------------- */
 
