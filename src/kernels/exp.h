@@ -33,8 +33,9 @@ INLINE void exp_horner(const int n, vf *p, const vf *r, float c)
         p[i] = vf_fma(p[i], r[i], vf_set1(c));
 }
 
-/* y[i] = exp(x[i]) for a constant n and x[i] from EXP_SMALLEST to 0; below it y[i] is anything.  Step by step over all of them: one vector's steps each wait for the one before, and a
- * CPU's scheduler, full of waiting steps, does not see far enough to find the next vector's by itself. */
+/* p[i] = exp(x[i]) for a constant n and x[i] from EXP_SMALLEST to 0; below it p[i] is anything.  Step by step over all of them: one
+ * vector's steps each wait for the one before, and a CPU's scheduler, full of waiting steps, does not see far enough to find the next
+ * vector's by itself. */
 INLINE void exp_normal(const int n, vf *p, const vf *x)
 {
     vf t[EXP_MOST], r[EXP_MOST];

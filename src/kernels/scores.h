@@ -22,7 +22,7 @@ INLINE void tanh_builtin(const int n, vf *x)
     vf t[TANH_CHUNK], e[TANH_CHUNK], y[TANH_CHUNK], p[TANH_CHUNK];
     UNROLL
     for (int i = 0; i < n; i++) {
-        t[i] = vf_max(vf_set1(EXP_SMALLEST), vf_mul(vf_abs(x[i]), vf_set1(-2.0f))); /* NaN stays */
+        t[i] = vf_max(vf_set1(EXP_SMALLEST), vf_mul(vf_abs(x[i]), vf_set1(-2.0f))); /* NaN stays; 1 + exp there is 1 */
         y[i] = vf_mul(x[i], x[i]);
         p[i] = vf_set1(TANH_C4);
     }
@@ -89,8 +89,8 @@ INLINE void score_chunk(const int capped, const int n, const heed_score *op, flo
     }
 }
 
-/* The next row's part: rows far apart are no stream that the hardware would see.  Past the last row it asks for something useless, which
- * is no access. */
+/* The next row's part: rows far apart are no stream that the hardware would see.  Of a mask also the row's part of the next block; of a
+ * bias that is asked for during the product (heed_ask).  Past the end it asks for something useless, which is no access. */
 INLINE void score_prefetch(const heed_score *op, const float *bias, const uint8_t *visible, const int columns)
 {
     for (int i = 0; bias && i < columns; i += CACHE_LINE / (int)sizeof(float))
