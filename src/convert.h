@@ -6,8 +6,11 @@
 #ifndef HEED_CONVERT_H
 #define HEED_CONVERT_H
 
+#include "heed/heed.h"
+
 #include "ieee.h"
 
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -39,6 +42,23 @@ static inline float heed_from_f16(uint16_t h)
 static inline float heed_from_bf16(uint16_t h)
 {
     return heed_float_of((uint32_t)h << 16);
+}
+
+/* n elements from `offset` on. */
+static inline void heed_widen(float *to, const void *base, heed_type type, int64_t offset, size_t n)
+{
+    const uint16_t *half = base;
+    switch (type) {
+    case HEED_TYPE_F16:
+        for (size_t i = 0; i < n; i++)
+            to[i] = heed_from_f16(half[offset + (int64_t)i]);
+        break;
+    case HEED_TYPE_BF16:
+        for (size_t i = 0; i < n; i++)
+            to[i] = heed_from_bf16(half[offset + (int64_t)i]);
+        break;
+    default: memcpy(to, (const float *)base + offset, n * sizeof(float)); break;
+    }
 }
 
 static inline uint16_t heed_to_f16(float x)

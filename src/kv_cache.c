@@ -109,7 +109,39 @@ typedef struct append {
     const heed_kv_tokens *tokens;
 } append;
 
-/* Element i of a token lies at to[i * step]. */
+/* A token's elements, as they are given. */
+typedef struct source {
+    const void *base;
+    heed_type type;
+    int64_t offset, n;
+} source;
+
+enum { PART = 64 /* elements that are worked on at once */ };
+
+/* Those from `first` on, PART or what is left; returns how many. */
+static int64_t part_of(const source *x, int64_t first, float part[PART])
+{
+    const int64_t n = x->n - first < PART ? x->n - first : PART;
+    heed_widen(part, x->base, x->type, x->offset + first, (size_t)n);
+    return n;
+}
+
+/* int8: a token's largest magnitude / 127.  NaN is lost in a comparison but not in a sum. */
+static float scale_of(const source *x)
+{
+    float part[PART], most = 0.0f, probe = 0.0f;
+    for (int64_t first = 0, n; first < x->n; first += n) {
+        n = part_of(x, first, part);
+        for (int64_t i = 0; i < n; i++) {
+            const float magnitude = fabsf(part[i]);
+            most = magnitude > most ? magnitude : most;
+            probe += part[i] * 0.0f;
+        }
+    }
+    return probe == 0.0f ? most / 127.0f : NAN;
+}
+
+/* Element i lies at to[i * step]. */
 static void store_f32(char *to, int64_t step, const float *x, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
@@ -123,34 +155,34 @@ static void store_half(char *to, int64_t step, const float *x, int64_t n, heed_t
         half[i * step] = type == HEED_TYPE_F16 ? heed_to_f16(x[i]) : heed_to_bf16(x[i]);
 }
 
-/* Returns the scale.  NaN is lost in a comparison but not in a sum. */
-static float store_i8(char *to, int64_t step, const float *x, int64_t n)
+static void store_i8(char *to, int64_t step, const float *x, int64_t n, float scale)
 {
-    float most = 0.0f, probe = 0.0f;
-    for (int64_t i = 0; i < n; i++) {
-        const float magnitude = fabsf(x[i]);
-        most = magnitude > most ? magnitude : most;
-        probe += x[i] * 0.0f;
-    }
-    const float scale = probe == 0.0f ? most / 127.0f : NAN, divisor = scale > 0.0f ? scale : 1.0f;
+    const float divisor = scale > 0.0f ? scale : 1.0f;
     for (int64_t i = 0; i < n; i++) {
         const float steps = scale > 0.0f ? x[i] / divisor : 0.0f;
         const float rounded =
             (steps + 0x1.8p23f) - 0x1.8p23f; /* to nearest even; a subnormal scale makes more than 127 of some */
         to[i * step] = (char)(int8_t)(rounded > 127.0f ? 127.0f : rounded < -127.0f ? -127.0f : rounded);
     }
-    return scale;
 }
 
-static void store_token(char *to, heed_type type, int64_t step, const float *x, int64_t n, float *scale)
+static void store_token(char *to, heed_type type, int64_t step, const source *x, float *scale)
 {
-    if (type == HEED_TYPE_F32)
-        store_f32(to, step, x, n);
-    else if (type == HEED_TYPE_I8) {
+    float part[PART];
+    if (type == HEED_TYPE_I8) {
         assert(scale); /* a cache of this type without scales has been refused */
-        *scale = store_i8(to, step, x, n);
-    } else
-        store_half(to, step, x, n, type);
+        *scale = scale_of(x);
+    }
+    for (int64_t first = 0, n; first < x->n; first += n) {
+        char *place = to + first * step * (int64_t)heed_type_size(type);
+        n = part_of(x, first, part);
+        if (type == HEED_TYPE_F32)
+            store_f32(place, step, part, n);
+        else if (type == HEED_TYPE_I8)
+            store_i8(place, step, part, n, *scale);
+        else
+            store_half(place, step, part, n, type);
+    }
 }
 
 /* Where token `position` of a sequence and head begins, in elements: in a tensor, or in its page as column or row. */
@@ -163,15 +195,21 @@ static int64_t place_of(const heed_kv_cache *c, const heed_strides *s, int64_t b
     return page * s->batch + head * s->head + position % c->page_size * elements_a_token;
 }
 
-static void append_token(const append *a, int64_t batch, int64_t head, int64_t position, const float *k, const float *v)
+/* Token `row` of entry `entry` of what is given becomes the one at `position` of a sequence. */
+static void append_token(const append *a, int64_t batch, int64_t head, int64_t position, int64_t entry, int64_t row)
 {
     const heed_kv_cache *c = a->cache;
+    const heed_kv_tokens *t = a->tokens;
+    const source k = { t->k, t->type_k, entry * t->strides_k.batch + head * t->strides_k.head + row * t->strides_k.seq,
+        c->head_dim };
+    const source v = { t->v, t->type_v, entry * t->strides_v.batch + head * t->strides_v.head + row * t->strides_v.seq,
+        c->head_dim_v };
     const int64_t to_k = place_of(c, &c->strides_k, batch, head, position, 1);
     const int64_t to_v = place_of(c, &c->strides_v, batch, head, position, c->head_dim_v);
     const int64_t to_scale = place_of(c, &c->strides_scales, batch, head, position, 1);
-    store_token((char *)c->k + to_k * (int64_t)heed_type_size(c->type_k), c->type_k, c->page_size ? c->page_size : 1, k,
-        c->head_dim, c->scales_k ? c->scales_k + to_scale : NULL);
-    store_token((char *)c->v + to_v * (int64_t)heed_type_size(c->type_v), c->type_v, 1, v, c->head_dim_v,
+    store_token((char *)c->k + to_k * (int64_t)heed_type_size(c->type_k), c->type_k, c->page_size ? c->page_size : 1,
+        &k, c->scales_k ? c->scales_k + to_scale : NULL);
+    store_token((char *)c->v + to_v * (int64_t)heed_type_size(c->type_v), c->type_v, 1, &v,
         c->scales_v ? c->scales_v + to_scale : NULL);
 }
 
@@ -189,9 +227,7 @@ static void append_sequence(const append *a, int64_t batch)
     const int64_t entry = t->offsets ? 0 : batch, row = t->offsets ? t->offsets[batch] : 0;
     for (int64_t head = 0; head < a->cache->num_kv_heads; head++)
         for (int64_t i = 0; i < count; i++)
-            append_token(a, batch, head, first + i,
-                t->k + entry * t->strides_k.batch + head * t->strides_k.head + (row + i) * t->strides_k.seq,
-                t->v + entry * t->strides_v.batch + head * t->strides_v.head + (row + i) * t->strides_v.seq);
+            append_token(a, batch, head, first + i, entry, row + i);
 }
 
 static heed_status check_cache(heed_kv_cache *c, heed_error *error)
@@ -230,6 +266,16 @@ static heed_status check_pointers(const heed_kv_cache *c, const heed_kv_tokens *
     return HEED_OK;
 }
 
+static heed_status check_token_types(const heed_kv_tokens *t, heed_error *error)
+{
+    const heed_type types[2] = { t->type_k, t->type_v };
+    for (int i = 0; i < 2; i++)
+        if ((int)types[i] < HEED_TYPE_F32 || (int)types[i] > HEED_TYPE_BF16)
+            return heed_fail(error, HEED_ERROR_INVALID, "tokens.%s is %d, must be HEED_TYPE_F32, F16 or BF16",
+                i ? "type_v" : "type_k", (int)types[i]);
+    return HEED_OK;
+}
+
 static heed_status resolve_tokens(heed_kv_tokens *t, const heed_kv_cache *c, heed_error *error)
 {
     if (t->seq_len < 0 || t->seq_len > INT32_MAX)
@@ -241,7 +287,9 @@ static heed_status resolve_tokens(heed_kv_tokens *t, const heed_kv_cache *c, hee
         return heed_fail(error, HEED_ERROR_INVALID, "tokens.%s",
             t->lengths ? "lengths is given with offsets"
                        : "layout is BHSD, which tokens packed by offsets cannot have");
-    heed_status status = heed_check_lengths("tokens.lengths", t->lengths, c->batch, t->seq_len, error);
+    heed_status status = check_token_types(t, error);
+    if (status == HEED_OK)
+        status = heed_check_lengths("tokens.lengths", t->lengths, c->batch, t->seq_len, error);
     if (status == HEED_OK && t->offsets)
         status = heed_check_offsets("tokens.offsets", t->offsets, c->batch, t->seq_len, error);
     if (status == HEED_OK)

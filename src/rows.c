@@ -66,22 +66,6 @@ static float *weights_of(const heed_row_block *t, size_t i)
     return t->run->tensors->weights + row * a->seq_len_kv;
 }
 
-static void load_row(float *to, const void *base, heed_type type, int64_t offset, size_t n)
-{
-    const uint16_t *half = base;
-    switch (type) {
-    case HEED_TYPE_F16:
-        for (size_t i = 0; i < n; i++)
-            to[i] = heed_from_f16(half[offset + (int64_t)i]);
-        break;
-    case HEED_TYPE_BF16:
-        for (size_t i = 0; i < n; i++)
-            to[i] = heed_from_bf16(half[offset + (int64_t)i]);
-        break;
-    default: memcpy(to, (const float *)base + offset, n * sizeof(float)); break;
-    }
-}
-
 static void store_row(void *base, heed_type type, int64_t offset, const float *from, size_t n)
 {
     uint16_t *half = base;
@@ -95,7 +79,7 @@ static void gather_queries(heed_row_block *t)
     const heed_attention *a = &t->run->plan->attention;
     const size_t d = (size_t)a->head_dim;
     for (size_t i = 0; i < t->m; i++)
-        load_row(t->q + i * d, t->run->tensors->q, a->type_q, row_offset(t, &a->strides_q, i), d);
+        heed_widen(t->q + i * d, t->run->tensors->q, a->type_q, row_offset(t, &a->strides_q, i), d);
 }
 
 void heed_rows_reset(heed_row_block *t)

@@ -349,26 +349,28 @@ typedef struct heed_kv_cache {
       { 0, 0, 0 }, 0, 0, 0, NULL, NULL, NULL, NULL, NULL }
 /* clang-format on */
 
-/* New tokens for every sequence of a cache: f32, [batch][num_kv_heads][seq_len][head_dim and head_dim_v]. */
+/* New tokens for every sequence of a cache: [batch][num_kv_heads][seq_len][head_dim and head_dim_v]. */
 typedef struct heed_kv_tokens {
     size_t struct_size;
     int64_t seq_len;                   /* new tokens of each sequence, or the most of any */
     heed_layout layout;                /* of k and v */
     heed_strides strides_k, strides_v; /* only for HEED_LAYOUT_STRIDED */
-    const float *k, *v;
+    const void *k, *v;
     const int32_t *positions; /* [batch]: the place of each sequence's first new token, the tokens it has; NULL: 0 */
     const int32_t *lengths;   /* NULL, or [batch]: new tokens of each sequence, <= seq_len */
     const int32_t *offsets; /* NULL, or [batch + 1]: packed without padding as in heed_attention.varlen; lengths must be
                                  NULL then */
+    heed_type type_k, type_v; /* of k and v: f32, f16 or bf16 */
 } heed_kv_tokens;
 
 /* clang-format off */
 #define HEED_KV_TOKENS_INIT                                                                                            \
-    { sizeof(heed_kv_tokens), 0, HEED_LAYOUT_BHSD, { 0, 0, 0 }, { 0, 0, 0 }, NULL, NULL, NULL, NULL, NULL }
+    { sizeof(heed_kv_tokens), 0, HEED_LAYOUT_BHSD, { 0, 0, 0 }, { 0, 0, 0 }, NULL, NULL, NULL, NULL, NULL,               \
+      HEED_TYPE_F32, HEED_TYPE_F32 }
 /* clang-format on */
 
-/* Writes new tokens behind those that are there, converting them; what is there is neither moved nor read.  int8: a token's
- * scale in a head is its largest magnitude / 127, its elements x / scale rounded to nearest even; a token that holds NaN or
+/* Writes new tokens behind those that are there, converting them (f16 and bf16 to f32 first, which is exact); what is there is
+ * neither moved nor read.  int8: a token's scale in a head is its largest magnitude / 127, its elements x / scale rounded to nearest even; a token that holds NaN or
  * infinity gets scale NaN.  Runs on the calling thread; calls that write different sequences may run at the same time. */
 HEED_API heed_status heed_kv_append(const heed_kv_cache *cache, const heed_kv_tokens *tokens, heed_error *error);
 

@@ -158,7 +158,7 @@ size_t store_count_scales(const store *s)
 
 store store_make(const store_shape *shape, check_rng *rng)
 {
-    store s = { HEED_KV_CACHE_INIT, NULL };
+    store s = { HEED_KV_CACHE_INIT, NULL, HEED_TYPE_F32, HEED_TYPE_F32 };
     heed_kv_cache *c = &s.cache;
     c->batch = shape->batch;
     c->num_kv_heads = shape->heads;
@@ -183,15 +183,27 @@ store store_make(const store_shape *shape, check_rng *rng)
     return s;
 }
 
+/* x as that type, between guard pages. */
+static const char *given_as(heed_type type, const float *x, int64_t n)
+{
+    char *given = check_alloc((size_t)n * store_element(type), CHECK_GUARD_BEHIND);
+    for (int64_t i = 0; i < n; i++)
+        store_write(type, given, i, x[i]);
+    return given;
+}
+
 void store_fill(store *s, const float *k, const float *v, int64_t tokens, const int32_t *lengths, check_rng *rng)
 {
     const heed_kv_cache *c = &s->cache;
     int32_t at[64] = { 0 }, count[64];
+    const int64_t all = c->batch * c->num_kv_heads * tokens;
+    const char *given_k = given_as(s->source_k, k, all * c->head_dim);
+    const char *given_v = given_as(s->source_v, v, all * c->head_dim_v);
     for (int left = 1; left;) {
         left = 0;
         int64_t most = 0;
         for (int64_t b = 0; b < c->batch; b++) {
-            const int64_t all = lengths ? lengths[b] : tokens, rest = all - at[b];
+            const int64_t rest = (lengths ? lengths[b] : tokens) - at[b];
             count[b] = (int32_t)(rest ? check_between(rng, 1, rest) : 0);
             most = count[b] > most ? count[b] : most;
             left |= rest > count[b];
@@ -207,8 +219,10 @@ void store_fill(store *s, const float *k, const float *v, int64_t tokens, const 
             t.strides_k = (heed_strides){ c->num_kv_heads * tokens * c->head_dim, tokens * c->head_dim, c->head_dim };
             t.strides_v =
                 (heed_strides){ c->num_kv_heads * tokens * c->head_dim_v, tokens * c->head_dim_v, c->head_dim_v };
-            t.k = k + at[b] * c->head_dim;
-            t.v = v + at[b] * c->head_dim_v;
+            t.type_k = s->source_k;
+            t.type_v = s->source_v;
+            t.k = given_k + (size_t)(at[b] * c->head_dim) * store_element(t.type_k);
+            t.v = given_v + (size_t)(at[b] * c->head_dim_v) * store_element(t.type_v);
             t.positions = position;
             t.lengths = length;
             heed_error error = { "" };

@@ -9,7 +9,8 @@
 /* A cache in guarded memory with its own page table, all of it NaN until something is appended. */
 typedef struct store {
     heed_kv_cache cache;
-    int32_t *table; /* what cache.page_table points to */
+    int32_t *table;               /* what cache.page_table points to */
+    heed_type source_k, source_v; /* what store_fill appends: not HEED_TYPE_I8 */
 } store;
 
 typedef struct store_shape {
@@ -28,7 +29,7 @@ size_t store_bytes_v(const store *s);
 size_t store_count_scales(const store *s);
 
 /* Tokens from k and v, packed [batch][heads][tokens][dim]: lengths[b] of each sequence (all of `tokens` if NULL), in pieces of
- * random sizes. */
+ * random sizes, as source_k and source_v, which must hold them without rounding. */
 void store_fill(store *s, const float *k, const float *v, int64_t tokens, const int32_t *lengths, check_rng *rng);
 
 /* The same places as a problem and tensors name them. */

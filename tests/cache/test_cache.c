@@ -63,6 +63,15 @@ static void check_tensor(const store *s, bool values, const float *x, const int3
     free(seen);
 }
 
+/* What a tensor of that type can hold. */
+static void round_all(heed_type type, float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        x[i] = store_round(type, x[i]);
+        x[i] = isfinite(x[i]) ? x[i] : 1.0f;
+    }
+}
+
 static void places(void)
 {
     check_rng rng = check_rng_named("places");
@@ -72,12 +81,17 @@ static void places(void)
             for (int layout = 0; layout < 3; layout++) {
                 const store_shape shape = { BATCH, HEADS, DIM, DIM_V, CAPACITY, (heed_type)type,
                     (heed_type)((type + layout) % 4), page_sizes[p], (heed_layout)layout };
-                check_case("%s, pages of %d, layout %d", store_type_name((heed_type)type), (int)page_sizes[p], layout);
                 float *k = check_floats(n_k), *v = check_floats(n_v);
                 check_fill(&rng, k, BATCH * HEADS * TOKENS, DIM, CHECK_NORMAL);
                 check_fill(&rng, v, BATCH * HEADS * TOKENS, DIM_V, CHECK_HEAVY);
                 const int32_t lengths[BATCH] = { TOKENS, (int32_t)check_between(&rng, 0, TOKENS) };
                 store s = store_make(&shape, &rng);
+                s.source_k = (heed_type)check_between(&rng, HEED_TYPE_F32, HEED_TYPE_BF16);
+                s.source_v = (heed_type)check_between(&rng, HEED_TYPE_F32, HEED_TYPE_BF16);
+                check_case("%s from %s and %s, pages of %d, layout %d", store_type_name((heed_type)type),
+                    store_type_name(s.source_k), store_type_name(s.source_v), (int)page_sizes[p], layout);
+                round_all(s.source_k, k, n_k);
+                round_all(s.source_v, v, n_v);
                 store_fill(&s, k, v, TOKENS, lengths, &rng);
                 check_tensor(&s, false, k, lengths);
                 check_tensor(&s, true, v, lengths);
@@ -261,6 +275,11 @@ static void bad_tokens(heed_kv_cache *c, heed_kv_tokens *t)
     (void)c;
     t->v = NULL;
 }
+static void bad_source(heed_kv_cache *c, heed_kv_tokens *t)
+{
+    (void)c;
+    t->type_k = HEED_TYPE_I8;
+}
 static void bad_seq(heed_kv_cache *c, heed_kv_tokens *t)
 {
     (void)c;
@@ -315,8 +334,8 @@ static void refusals(void)
     static const fault faults[] = { { "cache.batch", bad_batch }, { "num_kv_heads", bad_heads }, { "type_v", bad_type },
         { "page_size", bad_page }, { "cache.layout", bad_layout }, { "page_table_stride", bad_stride },
         { "page_table[1][1] is 99", bad_table }, { "cache.scales_k", bad_scales }, { "cache.k", bad_k },
-        { "tokens.v", bad_tokens }, { "tokens.seq_len", bad_seq }, { "capacity", bad_far },
-        { "tokens.positions[0]", bad_position }, { "tokens.lengths[1]", bad_lengths },
+        { "tokens.v", bad_tokens }, { "tokens.type_k", bad_source }, { "tokens.seq_len", bad_seq },
+        { "capacity", bad_far }, { "tokens.positions[0]", bad_position }, { "tokens.lengths[1]", bad_lengths },
         { "tokens.offsets", bad_offsets }, { "layout is BHSD", bad_packed },
         { "lengths is given with offsets", bad_both }, { "struct_size", bad_size }, { "address space", bad_extent } };
     const float zeros[BATCH * HEADS * 20 * DIM_V] = { 0 };

@@ -246,6 +246,10 @@ static void append_anything(source *in, const masked *m, store *s)
     const uint8_t which = next_byte(in);
     const size_t batch = (size_t)m->shape.batch;
     heed_kv_tokens t = tokens_of(m);
+    if (which & 16) { /* the same memory holds more of narrower elements; others are refused */
+        t.type_k = (heed_type)(next_byte(in) % 5);
+        t.type_v = (heed_type)(next_byte(in) % 5);
+    }
     t.positions = which & 1 ? next_ints(in, NULL, batch, INT32_MAX) : NULL;
     t.lengths = which & 2 ? next_ints(in, m->lengths_kv, batch, INT32_MAX) : t.lengths;
     if (which & 4) {
