@@ -64,13 +64,11 @@ static void shared_block(heed_row_block *t, int64_t wave_head, int64_t block, co
  * its own product. */
 static void shared_blocks(heed_row_block *t, int64_t wave_head, heed_span seen)
 {
-    heed_ask ask;
-    int asks = heed_rows_ask(t, &ask, seen.lo);
     for (int64_t block = seen.lo; block < seen.hi; block++) {
-        ask.blocks = block == seen.lo && block + 1 < seen.hi ? 2 : 1;
+        const heed_span wanted = { block == seen.lo ? block : block + 1, block + 2 < seen.hi ? block + 2 : seen.hi };
+        heed_ask ask;
         if (heed_rows_ranges(t, block))
-            shared_block(t, wave_head, block, asks ? &ask : NULL);
-        asks = block + 2 < seen.hi && heed_rows_ask(t, &ask, block + 2);
+            shared_block(t, wave_head, block, heed_rows_ask(t, &ask, wanted) ? &ask : NULL);
     }
 }
 

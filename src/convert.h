@@ -44,7 +44,7 @@ static inline float heed_from_bf16(uint16_t h)
     return heed_float_of((uint32_t)h << 16);
 }
 
-/* n elements from `offset` on. */
+/* n elements of f32, f16 or bf16 from `offset` on. */
 static inline void heed_widen(float *to, const void *base, heed_type type, int64_t offset, size_t n)
 {
     const uint16_t *half = base;
@@ -76,6 +76,13 @@ static inline uint16_t heed_to_bf16(float x)
     const uint32_t bits = heed_bits_of(x);
     const uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16, nan = bits >> 16 | 0x40u;
     return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
+}
+
+/* n elements become f16 or bf16, `step` apart. */
+static inline void heed_narrow(uint16_t *to, int64_t step, heed_type type, const float *from, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        to[(int64_t)i * step] = type == HEED_TYPE_F16 ? heed_to_f16(from[i]) : heed_to_bf16(from[i]);
 }
 
 #endif

@@ -148,13 +148,6 @@ static void store_f32(char *to, int64_t step, const float *x, int64_t n)
         memcpy(to + i * step * 4, x + i, sizeof *x);
 }
 
-static void store_half(char *to, int64_t step, const float *x, int64_t n, heed_type type)
-{
-    uint16_t *half = (uint16_t *)(void *)to;
-    for (int64_t i = 0; i < n; i++)
-        half[i * step] = type == HEED_TYPE_F16 ? heed_to_f16(x[i]) : heed_to_bf16(x[i]);
-}
-
 static void store_i8(char *to, int64_t step, const float *x, int64_t n, float scale)
 {
     const float divisor = scale > 0.0f ? scale : 1.0f;
@@ -181,7 +174,7 @@ static void store_token(char *to, heed_type type, int64_t step, const source *x,
         else if (type == HEED_TYPE_I8)
             store_i8(place, step, part, n, *scale);
         else
-            store_half(place, step, part, n, type);
+            heed_narrow((uint16_t *)(void *)place, step, type, part, (size_t)n);
     }
 }
 

@@ -179,11 +179,12 @@ static int packs_rows(const heed_linear *l, int64_t rows)
     return rows > l->backend->mr;
 }
 
-static void gemm_panels(const gemm *g, int64_t row, size_t m, size_t panel, size_t last, float *pack)
+/* m rows by a task's panels, of which the last task may have fewer. */
+static void gemm_panels(const gemm *g, int64_t row, size_t m, size_t panel, float *pack)
 {
     const heed_linear *l = g->l;
-    const size_t nr = (size_t)l->backend->nr, first = panel * nr;
-    const size_t end = last * nr < (size_t)l->out_features ? last * nr : (size_t)l->out_features;
+    const size_t nr = (size_t)l->backend->nr, first = panel * nr, left = (size_t)l->out_features - first;
+    const size_t n = (size_t)g->task_panels * nr < left ? (size_t)g->task_panels * nr : left;
     for (size_t k0 = 0; k0 < (size_t)l->in_features; k0 += block_k(l)) {
         const size_t k = slice_depth(l, k0);
         const float *a = g->x + row * g->stride_x + k0;
@@ -195,7 +196,7 @@ static void gemm_panels(const gemm *g, int64_t row, size_t m, size_t panel, size
             lda = pack_pitch(l);
         }
         l->backend->gemm_tile(g->y + row * g->stride_y + (int64_t)first, (size_t)g->stride_y, a, lda,
-            slice_of(l, k0, panel), m, end - first, k, k0 ? NULL : l->bias + first);
+            slice_of(l, k0, panel), m, n, k, k0 ? NULL : l->bias + first);
     }
 }
 
@@ -204,9 +205,8 @@ static void gemm_task(void *argument, int64_t index, int32_t worker)
     const gemm *g = argument;
     const int64_t row = index / g->panel_groups * block_m(g->l), group = index % g->panel_groups;
     const int64_t m = pack_rows(g->l, g->rows - row);
-    const size_t panel = (size_t)(group * g->task_panels), all = panels_of(g->l), last = panel + (size_t)g->task_panels;
     float *pack = g->packs ? g->packs + (size_t)worker * (size_t)pack_rows(g->l, g->rows) * pack_pitch(g->l) : NULL;
-    gemm_panels(g, row, (size_t)m, panel, last < all ? last : all, pack);
+    gemm_panels(g, row, (size_t)m, (size_t)(group * g->task_panels), pack);
 }
 
 /* How the output is cut into tasks: block_m rows by task_panels panels. */

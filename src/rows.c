@@ -66,13 +66,6 @@ static float *weights_of(const heed_row_block *t, size_t i)
     return t->run->tensors->weights + row * a->seq_len_kv;
 }
 
-static void store_row(void *base, heed_type type, int64_t offset, const float *from, size_t n)
-{
-    uint16_t *half = base;
-    for (size_t i = 0; i < n; i++)
-        half[offset + (int64_t)i] = type == HEED_TYPE_F16 ? heed_to_f16(from[i]) : heed_to_bf16(from[i]);
-}
-
 /* Queries side by side, whatever their strides and type: also what lets out be q. */
 static void gather_queries(heed_row_block *t)
 {
@@ -146,16 +139,18 @@ int heed_rows_ranges(heed_row_block *t, int64_t block)
     return any;
 }
 
-int heed_rows_ask(const heed_row_block *t, heed_ask *ask, int64_t block)
+int heed_rows_ask(const heed_row_block *t, heed_ask *ask, heed_span blocks)
 {
     const heed_plan *p = t->run->plan;
     uintptr_t *rows = (uintptr_t *)(t->scratch + p->map.asks);
-    if (!t->run->tensors->bias || p->attention.strides_bias.key != 1)
+    if (!t->run->tensors->bias || p->attention.strides_bias.key != 1 || blocks.lo >= blocks.hi)
         return 0;
     place at = place_of(t, 0);
     for (size_t i = 0; i < t->m; i++, next_place(&at))
-        rows[i] = (uintptr_t)heed_mask_bias(p, t->run->tensors, &t->seq, at.head, at.position, block * HEED_BLOCK_KV);
+        rows[i] =
+            (uintptr_t)heed_mask_bias(p, t->run->tensors, &t->seq, at.head, at.position, blocks.lo * HEED_BLOCK_KV);
     ask->rows = rows;
+    ask->blocks = (size_t)(blocks.hi - blocks.lo);
     return 1;
 }
 
@@ -283,7 +278,7 @@ static void finish_row(heed_row_block *t, size_t i, float keep, float sum)
         return;
     }
     p->backend->finish_row(row, row, keep, sum, dv);
-    store_row(t->run->tensors->out, a->type_out, offset, row, dv);
+    heed_narrow((uint16_t *)t->run->tensors->out + offset, 1, a->type_out, row, dv);
 }
 
 void heed_rows_finish(heed_row_block *t)

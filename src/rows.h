@@ -32,8 +32,8 @@ heed_span heed_rows_blocks(const heed_row_block *t);
 /* Every row's visible keys within the block, into ranges; 0 if no row sees any. */
 int heed_rows_ranges(heed_row_block *t, int64_t block);
 
-/* Where the rows' bias for a block is; 0 if there is nothing to ask for. */
-int heed_rows_ask(const heed_row_block *t, heed_ask *ask, int64_t block);
+/* Where the rows' bias for these blocks is; 0 if there is nothing to ask for. */
+int heed_rows_ask(const heed_row_block *t, heed_ask *ask, heed_span blocks);
 
 /* Scores as qk_tile left them into weights: scales, masks, softmax merged into state, hidden keys marked where values are not finite. */
 void heed_rows_softmax(heed_row_block *t, const heed_rows *state, int64_t block);

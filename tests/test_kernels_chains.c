@@ -242,6 +242,7 @@ static void scaled_scores(void)
                 memcpy(s, x, LD * sizeof(float));
                 usable[i]->score_row(s, lo, hi, &op);
                 check_same(s + lo, want + lo, hi - lo, "score_row with key_scale");
+                check_same(s, x, lo / HEED_LANES * HEED_LANES, "score_row: before the first group");
                 check_free_all();
             }
             float *const done[] = { x, scales, want, add };

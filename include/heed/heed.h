@@ -370,8 +370,9 @@ typedef struct heed_kv_tokens {
 /* clang-format on */
 
 /* Writes new tokens behind those that are there, converting them (f16 and bf16 to f32 first, which is exact); what is there is
- * neither moved nor read.  int8: a token's scale in a head is its largest magnitude / 127, its elements x / scale rounded to nearest even; a token that holds NaN or
- * infinity gets scale NaN.  Runs on the calling thread; calls that write different sequences may run at the same time. */
+ * neither moved nor read.  int8: a token's scale in a head is its largest magnitude / 127, its elements x / scale rounded to
+ * nearest even; a token that holds NaN or infinity gets scale NaN.  Runs on the calling thread; calls that write different
+ * sequences may run at the same time. */
 HEED_API heed_status heed_kv_append(const heed_kv_cache *cache, const heed_kv_tokens *tokens, heed_error *error);
 
 /* ---- Rotary position embedding ---- */
