@@ -1,10 +1,9 @@
-/* Failing with a message, checked sizes, versioned structs and the caller's allocator.
+/* Failing with a message, checked sizes and versioned structs.
  * May know: the public types and the C library.  Must not know: problems, plans, backends. */
 #include "error.h"
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 heed_status heed_fail(heed_error *error, heed_status status, const char *format, ...)
@@ -78,27 +77,6 @@ heed_status heed_copy_options(heed_options *to, const heed_options *options, hee
     if (to->allocator && (!to->allocator->allocate || !to->allocator->release))
         return heed_fail(error, HEED_ERROR_INVALID, "options.allocator: needs both allocate and release");
     return HEED_OK;
-}
-
-heed_allocator heed_allocator_of(const heed_options *options)
-{
-    static const heed_allocator none = { NULL, NULL, NULL };
-    return options->allocator ? *options->allocator : none;
-}
-
-void *heed_allocate(const heed_allocator *allocator, size_t size)
-{
-    return allocator->allocate ? allocator->allocate(allocator->context, size) : malloc(size);
-}
-
-void heed_release(const heed_allocator *allocator, void *memory)
-{
-    if (!memory)
-        return;
-    if (allocator->release)
-        allocator->release(allocator->context, memory);
-    else
-        free(memory);
 }
 
 void *heed_align(void *memory)

@@ -1,4 +1,4 @@
-/* Failing with a message, checked sizes, versioned structs and the caller's allocator: what every public call needs.
+/* Failing with a message, checked sizes and versioned structs: what every public call needs.
  * May know: the public types.  Must not know: problems, plans, backends. */
 #ifndef HEED_ERROR_H
 #define HEED_ERROR_H
@@ -34,11 +34,6 @@ heed_status heed_copy_struct(void *to, size_t to_size, const void *from, const c
 
 /* options may be NULL; the result is complete and checked except for what needs a backend. */
 heed_status heed_copy_options(heed_options *to, const heed_options *options, heed_error *error);
-
-/* Memory through the caller's allocator, or malloc.  The allocator given may be NULL. */
-heed_allocator heed_allocator_of(const heed_options *options);
-void *heed_allocate(const heed_allocator *allocator, size_t size);
-void heed_release(const heed_allocator *allocator, void *memory);
 
 /* The first address at or above memory that is a multiple of HEED_ALIGNMENT; sizes add HEED_ALIGNMENT - 1 for it. */
 enum { HEED_ALIGNMENT = 64 };

@@ -36,9 +36,9 @@ heed_threads heed_threads_of(const heed_options *options)
 
 int32_t heed_threads_for(const heed_threads *threads, double multiply_adds, int64_t tasks)
 {
-    /* Waking a thread costs some microseconds, and far more where the cores are busy with other things: it should have at
-     * least some 15 microseconds of work. */
-    const double worth = 1e6;
+    /* A thread that still spins joins within a microsecond; waking one costs more, and far more where the cores are busy with other
+     * things: it should have at least some 8 microseconds of work. */
+    const double worth = 5e5;
     int64_t most = threads->num_threads;
     if (most > tasks)
         most = tasks;

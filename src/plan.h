@@ -3,6 +3,7 @@
 #ifndef HEED_PLAN_H
 #define HEED_PLAN_H
 
+#include "allocate.h"
 #include "backend.h"
 #include "error.h"
 #include "parallel.h"

@@ -11,17 +11,26 @@ typedef struct softmax_rows {
     const float *x;
     float *y;
     const int32_t *lengths;
+    int64_t task_rows;
 } softmax_rows;
 
-/* Rows of a task: some ten microseconds of work for rows of a thousand elements. */
-enum { SOFTMAX_TASK_ROWS = 16 };
+/* A worker gets its rows in at most SHARES tasks of SOFTMAX_TASK elements (some three microseconds of work) at least: each begins new
+ * streams of reading and writing, and where tasks are short, one thread's streams run into the other's. */
+enum { SOFTMAX_TASK = 8192, SOFTMAX_SHARES = 4 };
+
+static int64_t softmax_task_rows(int64_t rows, int64_t cols, int32_t workers)
+{
+    const int64_t share = (rows - 1) / ((int64_t)workers * SOFTMAX_SHARES) + 1;
+    const int64_t least = (SOFTMAX_TASK - 1) / cols + 1;
+    return share > least ? share : least;
+}
 
 static void softmax_task(void *argument, int64_t index, int32_t worker)
 {
     (void)worker;
     const softmax_rows *s = argument;
-    const int64_t first = index * SOFTMAX_TASK_ROWS;
-    const int64_t last = s->rows - first < SOFTMAX_TASK_ROWS ? s->rows : first + SOFTMAX_TASK_ROWS;
+    const int64_t first = index * s->task_rows;
+    const int64_t last = s->rows - first < s->task_rows ? s->rows : first + s->task_rows;
     for (int64_t r = first; r < last; r++) {
         const size_t n = (size_t)(s->lengths ? s->lengths[r] : s->cols);
         float *y = s->y + r * s->stride_y;
@@ -60,7 +69,7 @@ static heed_status check_softmax(const softmax_rows *s, heed_error *error)
 heed_status heed_softmax(int64_t rows, int64_t cols, const float *x, int64_t stride_x, float *y, int64_t stride_y,
     const int32_t *lengths, const heed_options *options, heed_error *error)
 {
-    softmax_rows s = { NULL, 0, rows, cols, stride_x, stride_y, x, y, lengths };
+    softmax_rows s = { NULL, 0, rows, cols, stride_x, stride_y, x, y, lengths, 1 };
     heed_options o;
     heed_status status = heed_copy_options(&o, options, error);
     if (status == HEED_OK)
@@ -72,9 +81,10 @@ heed_status heed_softmax(int64_t rows, int64_t cols, const float *x, int64_t str
     if (rows == 0 || cols == 0)
         return heed_succeed(error);
     const heed_threads threads = heed_threads_of(&o);
-    const int64_t tasks = (rows - 1) / SOFTMAX_TASK_ROWS + 1;
-    /* An exp and its division cost as much as some twenty multiply-adds of a tile. */
-    const int32_t workers = heed_threads_for(&threads, 20.0 * (double)rows * (double)cols, tasks);
-    heed_parallel(&threads, workers, tasks, softmax_task, &s);
+    /* Of a tile's multiply-adds an exp and its division cost as much as some thirty, and what a row begins and ends with as some
+     * six hundred. */
+    const int32_t workers = heed_threads_for(&threads, (double)rows * (30.0 * (double)cols + 600.0), rows);
+    s.task_rows = softmax_task_rows(rows, cols, workers);
+    heed_parallel(&threads, workers, (rows - 1) / s.task_rows + 1, softmax_task, &s);
     return heed_succeed(error);
 }

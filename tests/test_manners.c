@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #if defined(__x86_64__)
@@ -262,6 +263,58 @@ static void process_state(void)
         }
 }
 
+#if defined(__linux__)
+/* Mappings of this process that have been given the advice to be of huge pages. */
+static int advised_mappings(void)
+{
+    FILE *maps = fopen("/proc/self/smaps", "r");
+    char line[1024];
+    int count = 0;
+    while (maps && fgets(line, sizeof line, maps))
+        count += strncmp(line, "VmFlags:", 8) == 0 && strstr(line, " hg") != NULL;
+    if (maps)
+        fclose(maps);
+    return count;
+}
+
+/* Whether such advice shows: not where the kernel has no huge pages, nor under an emulator. */
+static bool advice_shows(int before)
+{
+    enum { BYTES = 8 << 20 };
+    void *memory = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        check_fatal("no memory");
+    const bool shows = madvise(memory, BYTES, MADV_HUGEPAGE) == 0 && advised_mappings() > before;
+    munmap(memory, BYTES);
+    return shows;
+}
+
+/* Large memory of heed's own asks for huge pages, of the caller's allocator for nothing; small memory asks for none.  errno stays. */
+static void huge_pages(void)
+{
+    const int before = advised_mappings();
+    const bool shows = advice_shows(before);
+    heed_linear_desc desc = HEED_LINEAR_DESC_INIT;
+    float *weights = check_floats(2048 * 1024);
+    desc.weight = weights;
+    desc.stride_in = 1;
+    for (int large = 0; large < 2; large++) {
+        heed_linear *linear;
+        desc.in_features = large ? 2048 : 256;
+        desc.out_features = large ? 1024 : 256;
+        desc.stride_out = desc.in_features;
+        errno = 7777;
+        CHECK(heed_linear_create(&linear, &desc, NULL, NULL) == HEED_OK && errno == 7777, "errno became %d", errno);
+        const int advised = advised_mappings() - before;
+        if (shows)
+            CHECK(large ? advised > 0 : advised == 0, "%s weights: %d mappings of huge pages",
+                large ? "large" : "small", advised);
+        heed_linear_destroy(linear);
+    }
+    free(weights);
+}
+#endif
+
 #if defined(__x86_64__)
 /* Flush-to-zero set by the host stays set, and the library still works. */
 static void flush_to_zero(void)
@@ -334,6 +387,9 @@ int main(int argc, char **argv)
         { "alignment", alignment },
         { "ignored_strides", ignored_strides },
         { "process_state", process_state },
+#if defined(__linux__)
+        { "huge_pages", huge_pages },
+#endif
         { "silence", silence },
         { "signals", signals },
 #if defined(__x86_64__)

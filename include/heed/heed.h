@@ -119,7 +119,8 @@ typedef struct heed_executor {
     void (*parallel_for)(void *context, int64_t count, void (*task)(void *argument, int64_t index), void *argument);
 } heed_executor;
 
-/* The caller's memory for what *_create and heed_attend allocate.  allocate returns NULL on failure; the memory must be
+/* The caller's memory for what *_create and heed_attend allocate, where heed itself takes malloc's and, from 4 MiB on, asks Linux for
+ * huge pages, which projections of one row are 10 to 30 % faster in.  allocate returns NULL on failure; the memory must be
  * aligned like malloc's.  Both are called from the creating, respectively destroying, thread only. */
 typedef struct heed_allocator {
     void *context;
