@@ -22,6 +22,30 @@ static vector exponential(vector x, float shift)
 {
     return Sleef_expf16_u10(_mm512_sub_ps(x, _mm512_set1_ps(shift)));
 }
+static vector all(float x)
+{
+    return _mm512_set1_ps(x);
+}
+static vector larger(vector a, vector b)
+{
+    return _mm512_max_ps(a, b);
+}
+static vector sum_of(vector a, vector b)
+{
+    return _mm512_add_ps(a, b);
+}
+static vector times(vector a, float b)
+{
+    return _mm512_mul_ps(a, _mm512_set1_ps(b));
+}
+static float largest_lane(vector a)
+{
+    return _mm512_reduce_max_ps(a);
+}
+static float sum_of_lanes(vector a)
+{
+    return _mm512_reduce_add_ps(a);
+}
 #elif defined(__AVX2__)
 #include <immintrin.h>
 typedef __m256 vector;
@@ -38,6 +62,34 @@ static void store(float *y, vector x)
 static vector exponential(vector x, float shift)
 {
     return Sleef_expf8_u10(_mm256_sub_ps(x, _mm256_set1_ps(shift)));
+}
+static vector all(float x)
+{
+    return _mm256_set1_ps(x);
+}
+static vector larger(vector a, vector b)
+{
+    return _mm256_max_ps(a, b);
+}
+static vector sum_of(vector a, vector b)
+{
+    return _mm256_add_ps(a, b);
+}
+static vector times(vector a, float b)
+{
+    return _mm256_mul_ps(a, _mm256_set1_ps(b));
+}
+static float largest_lane(vector a)
+{
+    __m128 x = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    x = _mm_max_ps(x, _mm_movehl_ps(x, x));
+    return _mm_cvtss_f32(_mm_max_ss(x, _mm_movehdup_ps(x)));
+}
+static float sum_of_lanes(vector a)
+{
+    __m128 x = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    x = _mm_add_ps(x, _mm_movehl_ps(x, x));
+    return _mm_cvtss_f32(_mm_add_ss(x, _mm_movehdup_ps(x)));
 }
 #elif defined(__aarch64__)
 #include <arm_neon.h>
@@ -56,6 +108,30 @@ static vector exponential(vector x, float shift)
 {
     return Sleef_expf4_u10(vsubq_f32(x, vdupq_n_f32(shift)));
 }
+static vector all(float x)
+{
+    return vdupq_n_f32(x);
+}
+static vector larger(vector a, vector b)
+{
+    return vmaxq_f32(a, b);
+}
+static vector sum_of(vector a, vector b)
+{
+    return vaddq_f32(a, b);
+}
+static vector times(vector a, float b)
+{
+    return vmulq_n_f32(a, b);
+}
+static float largest_lane(vector a)
+{
+    return vmaxvq_f32(a);
+}
+static float sum_of_lanes(vector a)
+{
+    return vaddvq_f32(a);
+}
 #else
 typedef float vector;
 enum { LANES = 1 };
@@ -72,6 +148,30 @@ static vector exponential(vector x, float shift)
 {
     return Sleef_expf_u10(x - shift);
 }
+static vector all(float x)
+{
+    return x;
+}
+static vector larger(vector a, vector b)
+{
+    return a > b ? a : b;
+}
+static vector sum_of(vector a, vector b)
+{
+    return a + b;
+}
+static vector times(vector a, float b)
+{
+    return a * b;
+}
+static float largest_lane(vector a)
+{
+    return a;
+}
+static float sum_of_lanes(vector a)
+{
+    return a;
+}
 #endif
 
 const char *peer_name(void)
@@ -79,21 +179,49 @@ const char *peer_name(void)
     return name;
 }
 
-/* -Ofast lets the compiler vectorise the maximum, the sum and the product. */
-static void row(int64_t cols, const float *x, float *y)
+static float largest(int64_t cols, const float *x)
 {
-    float most = -INFINITY, sum = 0.0f;
+    vector v = all(-INFINITY);
     int64_t c = 0;
-    for (int64_t i = 0; i < cols; i++)
-        most = x[i] > most ? x[i] : most;
+    for (; c + LANES <= cols; c += LANES)
+        v = larger(v, load(x + c));
+    float most = largest_lane(v);
+    for (; c < cols; c++)
+        most = x[c] > most ? x[c] : most;
+    return most;
+}
+
+static void exponentials(int64_t cols, const float *x, float most, float *y)
+{
+    int64_t c = 0;
     for (; c + LANES <= cols; c += LANES)
         store(y + c, exponential(load(x + c), most));
     for (; c < cols; c++)
         y[c] = Sleef_expf_u10(x[c] - most);
-    for (int64_t i = 0; i < cols; i++)
-        sum += y[i];
-    for (int64_t i = 0; i < cols; i++)
-        y[i] *= 1.0f / sum;
+}
+
+/* A loop of its own: beside the calls of exp its sum would not stay in a register. */
+static float total(int64_t cols, const float *y)
+{
+    vector v = all(0.0f);
+    int64_t c = 0;
+    for (; c + LANES <= cols; c += LANES)
+        v = sum_of(v, load(y + c));
+    float sum = sum_of_lanes(v);
+    for (; c < cols; c++)
+        sum += y[c];
+    return sum;
+}
+
+static void row(int64_t cols, const float *x, float *y)
+{
+    exponentials(cols, x, largest(cols, x), y);
+    const float scale = 1.0f / total(cols, y);
+    int64_t c = 0;
+    for (; c + LANES <= cols; c += LANES)
+        store(y + c, times(load(y + c), scale));
+    for (; c < cols; c++)
+        y[c] *= scale;
 }
 
 void peer_softmax(int64_t rows, int64_t cols, const float *x, float *y, int threads)
