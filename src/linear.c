@@ -274,6 +274,6 @@ heed_status heed_linear_run(const heed_linear *linear, int64_t rows, const float
     if (packs_rows(linear, rows))
         g.packs = heed_align(workspace);
     const int64_t tasks = gemm_tasks(linear, rows, &g.task_panels, &g.panel_groups);
-    heed_parallel(&linear->threads, gemm_workers(linear, rows), tasks, gemm_task, &g);
+    heed_parallel(&linear->threads, gemm_workers(linear, rows), (heed_tasks){ 1, tasks }, gemm_task, &g);
     return heed_succeed(error);
 }

@@ -47,21 +47,50 @@ int32_t heed_threads_for(const heed_threads *threads, double multiply_adds, int6
     return most < 1 ? 1 : (int32_t)most;
 }
 
+enum { MOST_SHARES = 32, SHARE_BYTES = 64 /* a cache line: workers do not wait for each other's counters */ };
+
+/* A stretch of tasks that some workers begin with. */
+typedef struct parallel_share {
+    _Alignas(SHARE_BYTES) _Atomic int64_t next;
+    int64_t end;
+} parallel_share;
+
 typedef struct parallel_loop {
     heed_task task;
     void *argument;
-    int64_t count;
-    _Atomic int64_t next;
+    int32_t workers, shares;
+    parallel_share share[MOST_SHARES];
 } parallel_loop;
 
+static void run_share(const parallel_loop *loop, parallel_share *share, int32_t worker)
+{
+    for (;;) {
+        const int64_t index = atomic_fetch_add_explicit(&share->next, 1, memory_order_relaxed);
+        if (index >= share->end)
+            return;
+        loop->task(loop->argument, index, worker);
+    }
+}
+
+/* Its own share first, then what others have left. */
 static void run_worker(void *argument, int64_t worker)
 {
     parallel_loop *loop = argument;
-    for (;;) {
-        const int64_t index = atomic_fetch_add_explicit(&loop->next, 1, memory_order_relaxed);
-        if (index >= loop->count)
-            return;
-        loop->task(loop->argument, index, (int32_t)worker);
+    const int64_t own = worker * loop->shares / loop->workers;
+    for (int64_t i = 0; i < loop->shares; i++)
+        run_share(loop, &loop->share[(own + i) % loop->shares], (int32_t)worker);
+}
+
+/* Whole groups, as evenly as they go. */
+static void deal_shares(parallel_loop *loop, int64_t groups, int64_t group)
+{
+    const int64_t most = loop->workers < MOST_SHARES ? loop->workers : MOST_SHARES;
+    loop->shares = (int32_t)(groups < most ? groups : most);
+    int64_t first = 0;
+    for (int32_t i = 0; i < loop->shares; i++) {
+        atomic_init(&loop->share[i].next, first * group);
+        first += (groups - first) / (loop->shares - i);
+        loop->share[i].end = first * group;
     }
 }
 
@@ -76,14 +105,16 @@ static void run_workers(parallel_loop *loop, int32_t workers)
         run_worker(loop, worker);
 }
 
-void heed_parallel(const heed_threads *threads, int32_t workers, int64_t count, heed_task task, void *argument)
+void heed_parallel(const heed_threads *threads, int32_t workers, heed_tasks tasks, heed_task task, void *argument)
 {
+    const int64_t count = tasks.groups * tasks.group;
     if (workers <= 1 || count <= 1) {
         for (int64_t i = 0; i < count; i++)
             task(argument, i, 0);
         return;
     }
-    parallel_loop loop = { task, argument, count, 0 };
+    parallel_loop loop = { .task = task, .argument = argument, .workers = workers };
+    deal_shares(&loop, tasks.groups, tasks.group);
     if (threads->executor.parallel_for) {
         threads->executor.parallel_for(threads->executor.context, workers, run_worker, &loop);
         return;

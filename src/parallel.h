@@ -20,9 +20,15 @@ int32_t heed_threads_for(const heed_threads *threads, double multiply_adds, int6
 
 typedef void (*heed_task)(void *argument, int64_t index, int32_t worker);
 
-/* Calls task(argument, i, worker) once for every i in [0, count), in any order, from at most workers concurrent workers
- * numbered [0, workers), each of which runs one task at a time.  Tasks are handed out in ascending order as workers become
- * free, and no worker waits for another: with fewer threads than asked for, fewer workers do all the work. */
-void heed_parallel(const heed_threads *threads, int32_t workers, int64_t count, heed_task task, void *argument);
+/* groups x group tasks; those of a group (of one kv head, say) share what they read. */
+typedef struct heed_tasks {
+    int64_t groups, group;
+} heed_tasks;
+
+/* Calls task(argument, i, worker) once for every task i, in any order, from at most workers concurrent workers numbered [0, workers),
+ * each of which runs one task at a time.  Each worker begins with a stretch of whole groups of its own, in ascending order, the same in
+ * every loop over the same groups, so that it finds in its caches what it left there; then it takes what others have left.  No
+ * worker waits for another: with fewer threads than asked for, fewer workers do all the work. */
+void heed_parallel(const heed_threads *threads, int32_t workers, heed_tasks tasks, heed_task task, void *argument);
 
 #endif

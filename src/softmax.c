@@ -14,16 +14,8 @@ typedef struct softmax_rows {
     int64_t task_rows;
 } softmax_rows;
 
-/* A worker gets its rows in at most SHARES tasks of SOFTMAX_TASK elements (some three microseconds of work) at least: each begins new
- * streams of reading and writing, and where tasks are short, one thread's streams run into the other's. */
-enum { SOFTMAX_TASK = 8192, SOFTMAX_SHARES = 4 };
-
-static int64_t softmax_task_rows(int64_t rows, int64_t cols, int32_t workers)
-{
-    const int64_t share = (rows - 1) / ((int64_t)workers * SOFTMAX_SHARES) + 1;
-    const int64_t least = (SOFTMAX_TASK - 1) / cols + 1;
-    return share > least ? share : least;
-}
+/* Elements of a task, some three microseconds of work. */
+enum { SOFTMAX_TASK = 8192 };
 
 static void softmax_task(void *argument, int64_t index, int32_t worker)
 {
@@ -84,7 +76,7 @@ heed_status heed_softmax(int64_t rows, int64_t cols, const float *x, int64_t str
     /* Of a tile's multiply-adds an exp and its division cost as much as some thirty, and what a row begins and ends with as some
      * six hundred. */
     const int32_t workers = heed_threads_for(&threads, (double)rows * (30.0 * (double)cols + 600.0), rows);
-    s.task_rows = softmax_task_rows(rows, cols, workers);
-    heed_parallel(&threads, workers, (rows - 1) / s.task_rows + 1, softmax_task, &s);
+    s.task_rows = (SOFTMAX_TASK - 1) / cols + 1;
+    heed_parallel(&threads, workers, (heed_tasks){ (rows - 1) / s.task_rows + 1, 1 }, softmax_task, &s);
     return heed_succeed(error);
 }

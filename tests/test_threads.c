@@ -191,6 +191,31 @@ static void executors(void)
     attend_free_data(&data);
 }
 
+/* More workers than there are stretches of tasks to begin with. */
+static void many_workers(void)
+{
+    enum { ROWS = 8192, COLS = 64, THREADS = 48 };
+    check_rng rng = check_rng_named("many workers");
+    float *x = check_floats(ROWS * COLS), *one = check_floats(ROWS * COLS);
+    check_fill(&rng, x, ROWS, COLS, CHECK_NORMAL);
+    heed_options options = check_options(HEED_ISA_AUTO, HEED_EXP_DEFAULT, 1);
+    CHECK(heed_softmax(ROWS, COLS, x, COLS, one, COLS, NULL, &options, NULL) == HEED_OK, "one thread");
+    for (int mode = 0; mode < 4; mode++) {
+        pool p = { .mode = mode, .num_threads = THREADS };
+        heed_executor executor = { &p, THREADS, parallel_for };
+        float *y = check_floats(ROWS * COLS);
+        options = check_options(HEED_ISA_AUTO, HEED_EXP_DEFAULT, 0);
+        options.executor = &executor;
+        CHECK(heed_softmax(ROWS, COLS, x, COLS, y, COLS, NULL, &options, NULL) == HEED_OK, "mode %d", mode);
+        check_same(y, one, ROWS * COLS, "many workers");
+        CHECK(!p.bad_count && p.most > 32, "mode %d: %d wrong counts, at most %lld workers", mode, p.bad_count,
+            (long long)p.most);
+        free(y);
+    }
+    free(x);
+    free(one);
+}
+
 /* num_threads below the executor's own lowers it; the struct and what it points at need not outlive the call. */
 static void executor_copied(void)
 {
@@ -375,8 +400,8 @@ int main(int argc, char **argv)
 {
     run_first_calls();
     static const check_test tests[] = { { "first_calls", first_calls }, { "executors", executors },
-        { "executor_copied", executor_copied }, { "concurrent_callers", concurrent_callers },
-        { "tiny_callers", tiny_callers }, { "small_stacks", small_stacks },
-        { "short_lived_threads", short_lived_threads } };
+        { "many_workers", many_workers }, { "executor_copied", executor_copied },
+        { "concurrent_callers", concurrent_callers }, { "tiny_callers", tiny_callers },
+        { "small_stacks", small_stacks }, { "short_lived_threads", short_lived_threads } };
     return check_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }
