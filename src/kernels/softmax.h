@@ -88,42 +88,41 @@ INLINE void softmax_exp_vectors(const int kind, const int vecs, float *y, const 
         softmax_exp_chunk(kind, first, vecs - first < EXP_CHUNK ? vecs - first : EXP_CHUNK, y, x, shift, sums);
 }
 
-/* y = exp(x - shift), added to the lanes; n a multiple of HEED_LANES. */
-INLINE void softmax_exp(const int kind, float *y, const float *x, size_t n, float shift_by, vf *sums_kept)
+/* y = exp(x - shift), n a multiple of HEED_LANES; tail, if there is one, is one more group of lanes, in place.  Returns the sum. */
+INLINE float softmax_exp(const int kind, float *y, const float *x, size_t n, float shift_by, float *tail)
 {
     const vf shift = vf_set1(shift_by);
     vf sums[VECS];
     UNROLL
     for (int w = 0; w < VECS; w++)
-        sums[w] = sums_kept[w];
+        sums[w] = vf_zero();
     enum { WIDE = (int)VECS > (int)EXP_CHUNK ? (int)VECS : (int)EXP_CHUNK };
     size_t j = 0;
     for (; j + WIDE * VEC_LANES <= n; j += WIDE * VEC_LANES)
         softmax_exp_vectors(kind, WIDE, y + j, x + j, shift, sums);
     for (; (int)WIDE > (int)VECS && j < n; j += HEED_LANES)
         softmax_exp_vectors(kind, VECS, y + j, x + j, shift, sums);
-    UNROLL
-    for (int w = 0; w < VECS; w++)
-        sums_kept[w] = sums[w];
+    if (tail)
+        softmax_exp_vectors(kind, VECS, tail, tail, shift, sums);
+    return softmax_reduce_add(sums);
 }
 
 /* Functions of their own, because the loop needs all registers of AVX2. */
-NOINLINE void HEED_FN(softmax_exp_builtin)(float *y, const float *x, size_t n, float shift, vf *sums)
+NOINLINE float HEED_FN(softmax_exp_builtin)(float *y, const float *x, size_t n, float shift, float *tail)
 {
-    softmax_exp(HEED_KERNEL_BUILTIN, y, x, n, shift, sums);
+    return softmax_exp(HEED_KERNEL_BUILTIN, y, x, n, shift, tail);
 }
 
-NOINLINE void HEED_FN(softmax_exp_sleef)(float *y, const float *x, size_t n, float shift, vf *sums)
+NOINLINE float HEED_FN(softmax_exp_sleef)(float *y, const float *x, size_t n, float shift, float *tail)
 {
-    softmax_exp(HEED_KERNEL_SLEEF, y, x, n, shift, sums);
+    return softmax_exp(HEED_KERNEL_SLEEF, y, x, n, shift, tail);
 }
 
-INLINE void softmax_exp_kind(int kind, float *y, const float *x, size_t n, float shift, vf *sums)
+INLINE float softmax_exp_kind(int kind, float *y, const float *x, size_t n, float shift, float *tail)
 {
     if (kind == HEED_KERNEL_SLEEF)
-        HEED_FN(softmax_exp_sleef)(y, x, n, shift, sums);
-    else
-        HEED_FN(softmax_exp_builtin)(y, x, n, shift, sums);
+        return HEED_FN(softmax_exp_sleef)(y, x, n, shift, tail);
+    return HEED_FN(softmax_exp_builtin)(y, x, n, shift, tail);
 }
 
 INLINE void softmax_fill(float *x, size_t lo, size_t hi, float value)
@@ -166,14 +165,11 @@ INLINE float softmax_block_exp(int kind, float *s, heed_range visible, heed_rang
         return 0.0f;
     }
     const heed_range groups = softmax_groups(visible);
-    vf sums[VECS];
-    UNROLL
-    for (int w = 0; w < VECS; w++)
-        sums[w] = vf_zero();
-    softmax_exp_kind(kind, s + groups.lo, s + groups.lo, (size_t)(groups.hi - groups.lo), softmax_shift1(max), sums);
+    const float sum = softmax_exp_kind(
+        kind, s + groups.lo, s + groups.lo, (size_t)(groups.hi - groups.lo), softmax_shift1(max), NULL);
     softmax_fill(s, (size_t)read.lo, (size_t)visible.lo, -0.0f);
     softmax_fill(s, (size_t)visible.hi, (size_t)read.hi, -0.0f);
-    return softmax_reduce_add(sums);
+    return sum;
 }
 
 /* max' = max(max, block_max); sum' = sum * exp(max - max') + block_sum * exp(block_max - max'). */
@@ -321,21 +317,14 @@ INLINE void softmax_groups_row(const int kind, float *y, const float *x, size_t 
         const float tail_max = softmax_max(tail, HEED_LANES);
         max = tail_max > max ? tail_max : max;
     }
+    float *rest = whole < n ? tail : NULL;
     const float shift = softmax_shift1(max);
-    vf sums[VECS];
-    UNROLL
-    for (int w = 0; w < VECS; w++)
-        sums[w] = vf_zero();
-    if (kind == HEED_KERNEL_SLEEF)
-        softmax_exp(kind, y, x, whole, shift, sums);
-    else
-        softmax_exp_kind(kind, y, x, whole, shift, sums);
-    if (whole < n)
-        softmax_exp_kind(kind, tail, tail, HEED_LANES, shift, sums);
+    const float sum = kind == HEED_KERNEL_SLEEF ? softmax_exp(kind, y, x, whole, shift, rest)
+                                                : softmax_exp_kind(kind, y, x, whole, shift, rest);
     ROLLED
     for (size_t j = whole; j < n; j++)
         y[j] = tail[j - whole];
-    softmax_divide(y, n, softmax_reduce_add(sums));
+    softmax_divide(y, n, sum);
 }
 
 NOINLINE void HEED_FN(softmax_long_row_builtin)(float *y, const float *x, size_t n)
