@@ -467,9 +467,10 @@ INLINE void gemm_panel(float *c, size_t ldc, const float *a, size_t lda, const f
     }
 }
 
-/* Panels that a single row takes side by side: with two wide vectors at a time the processor does not see far enough to read as fast as it
- * can (AVX-512, 1 x 4096 x 4096: 82 % of the read bandwidth, 93 % so; AVX2 has 91 % with one). */
-enum { GEMM_P1 = VEC_LANES == 16 && TILE_M >= 6 ? 6 : 1 };
+/* Panels that a single row takes side by side: with two wide vectors at a time the processor does not see past the end of a page soon enough
+ * (AVX-512, 1 x 4096 x 4096 in pages of 4 KiB: 3.2 ms with one, 2.7 with four or six; of 2 MiB 2.40, 2.48, 2.62; AVX2 2.7 and 2.2 with
+ * one). */
+enum { GEMM_P1 = VEC_LANES == 16 && TILE_M >= 4 ? 4 : 1 };
 
 NOINLINE void HEED_FN(tile_gemm_row)(const tile_args *t)
 {
