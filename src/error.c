@@ -84,8 +84,3 @@ void *heed_align(void *memory)
     const uintptr_t address = (uintptr_t)memory;
     return (char *)memory + (HEED_ALIGNMENT - address % HEED_ALIGNMENT) % HEED_ALIGNMENT;
 }
-
-size_t heed_round_up(size_t value, size_t multiple)
-{
-    return (value + multiple - 1) / multiple * multiple;
-}

@@ -38,6 +38,9 @@ heed_status heed_copy_options(heed_options *to, const heed_options *options, hee
 /* The first address at or above memory that is a multiple of HEED_ALIGNMENT; sizes add HEED_ALIGNMENT - 1 for it. */
 enum { HEED_ALIGNMENT = 64 };
 void *heed_align(void *memory);
-size_t heed_round_up(size_t value, size_t multiple);
+static inline size_t heed_round_up(size_t value, size_t multiple)
+{
+    return (value + multiple - 1) / multiple * multiple;
+}
 
 #endif

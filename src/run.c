@@ -62,8 +62,10 @@ static heed_status check_varlen(const heed_attention *a, const heed_tensors *x, 
 static heed_status check_pages(const heed_plan *plan, const heed_tensors *x, heed_error *error)
 {
     const heed_attention *a = &plan->attention;
+    if (!a->page_size)
+        return HEED_OK;
     const heed_kv_cache cache = heed_cache_of(a);
-    for (int64_t b = 0; a->page_size && b < a->batch; b++) {
+    for (int64_t b = 0; b < a->batch; b++) {
         const heed_sequence s = heed_sequence_of(plan, x, b);
         const heed_span seen = heed_blocks_seen(&s, 0, (s.len_q < a->seq_len_q ? s.len_q : a->seq_len_q) - 1);
         const int64_t first = seen.lo * HEED_BLOCK_KV, end = seen.hi * HEED_BLOCK_KV;

@@ -269,12 +269,13 @@ INLINE void few_columns(
         vf_store(t->to + (size_t)(i / vecs) * t->ld_to + c + (size_t)(i % vecs) * VEC_LANES, acc[i]);
 }
 
-/* Rows of values whose columns are passed over before the next rows'.  The many sums of AVX-512 are loaded and stored for each pass, so
- * that long rows are taken more than a page at a time (f32, head_dim 256, 4 rows: 38 to 50 % of the read bandwidth). */
+/* Rows of values whose columns are passed over before the next rows'.  Sums are loaded and stored for each pass, so that long rows are taken
+ * more than a page at a time where those are many (AVX-512, f32, head_dim 256, 4 rows: 38 to 50 % of the read bandwidth) or where two pages
+ * are no more than a page's touching reaches (one row of AVX2, head_dim 128: 87 to 88). */
 INLINE size_t few_pass_rows(const int m, size_t row_bytes)
 {
     const size_t rows = few_page_rows(row_bytes);
-    return VEC_LANES == 16 && m > 1 && rows < 8 ? 16 : rows;
+    return (VEC_LANES == 16 && m > 1 && rows < 8) || (VEC_LANES < 16 && m == 1 && rows == 8) ? 16 : rows;
 }
 
 /* All columns of a page of values, then of the next: in long passes over a part of every row the processor does not see that all is
@@ -284,7 +285,7 @@ INLINE void few_values_m(const heed_type type, const int m, const heed_few *t)
     const int vecs = FEW_WIDE / m < 8 ? FEW_WIDE / m : 8, half = vecs == 8 ? 4 : vecs;
     const size_t wide = (size_t)vecs * VEC_LANES, narrow = (size_t)half * VEC_LANES, size = pack_size(type);
     const size_t page = few_pass_rows(m, t->d * size), step = t->d == wide || t->d == narrow ? t->n : page;
-    const int touches = (t->d > 2 * wide || page <= 8) && few_in_order(t);
+    const int touches = (t->d > 2 * wide || few_page_rows(t->d * size) <= 8) && few_in_order(t);
     for (size_t first = 0; first < t->n; first += step) {
         const size_t end = first + step < t->n ? first + step : t->n;
         size_t c = 0;
