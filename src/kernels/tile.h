@@ -467,27 +467,10 @@ INLINE void gemm_panel(float *c, size_t ldc, const float *a, size_t lda, const f
     }
 }
 
-/* Panels that a single row takes side by side: with two wide vectors at a time the processor does not see past the end of a page soon enough
- * (AVX-512, 1 x 4096 x 4096 in pages of 4 KiB: 3.2 ms with one, 2.7 with four or six; of 2 MiB 2.40, 2.48, 2.62; AVX2 2.7 and 2.2 with
- * one). */
-enum { GEMM_P1 = VEC_LANES == 16 && TILE_M >= 4 ? 4 : 1 };
-
-NOINLINE void HEED_FN(tile_gemm_row)(const tile_args *t)
-{
-    tile(1, GEMM_P1 * TILE_V, TILE_GEMM, t);
-}
-
 static void HEED_FN(gemm_tile)(float *c, size_t ldc, const float *a, size_t lda, const float *panels, size_t m,
     size_t n, size_t k, const float *bias)
 {
-    size_t j = 0;
-    for (; (int)GEMM_P1 > 1 && m == 1 && j + GEMM_P1 * NR <= n; j += GEMM_P1 * NR) {
-        const tile_args t = {
-            .c = c + j, .a = a, .b = panels + j * k, .panel = NR * k, .k = k, .bias = bias ? bias + j : NULL
-        };
-        HEED_FN(tile_gemm_row)(&t);
-    }
-    for (; j < n; j += NR)
+    for (size_t j = 0; j < n; j += NR)
         gemm_panel(c + j, ldc, a, lda, panels + j * k, m, n - j < NR ? n - j : NR, k, bias ? bias + j : NULL);
 }
 
