@@ -17,7 +17,8 @@ heed_allocator heed_allocator_of(const heed_options *options)
 }
 
 /* One row by packed weights reads them from end to end, and waits for a new address translation every 4 KiB: with pages of 2 MiB it takes
- * 0.78 (AVX2) to 0.9 of the time.  What is less than two such pages may have none.  Advice alone: refused or unknown, nothing changes but the speed. */
+ * 0.70 to 0.86 of the time (docs/design.md).  What is less than two of them may hold none.  Advice alone: where it is refused, nothing
+ * changes but the speed. */
 static void advise_huge_pages(void *memory, size_t size)
 {
 #if defined(MADV_HUGEPAGE)
