@@ -82,15 +82,15 @@ static void run_worker(void *argument, int64_t worker)
 }
 
 /* Whole groups, as evenly as they go. */
-static void deal_shares(parallel_loop *loop, int64_t groups, int64_t group)
+static void deal_shares(parallel_loop *loop, heed_tasks tasks)
 {
     const int64_t most = loop->workers < MOST_SHARES ? loop->workers : MOST_SHARES;
-    loop->shares = (int32_t)(groups < most ? groups : most);
+    loop->shares = (int32_t)(tasks.groups < most ? tasks.groups : most);
     int64_t first = 0;
     for (int32_t i = 0; i < loop->shares; i++) {
-        atomic_init(&loop->share[i].next, first * group);
-        first += (groups - first) / (loop->shares - i);
-        loop->share[i].end = first * group;
+        atomic_init(&loop->share[i].next, first * tasks.group);
+        first += (tasks.groups - first) / (loop->shares - i);
+        loop->share[i].end = first * tasks.group;
     }
 }
 
@@ -114,7 +114,7 @@ void heed_parallel(const heed_threads *threads, int32_t workers, heed_tasks task
         return;
     }
     parallel_loop loop = { .task = task, .argument = argument, .workers = workers };
-    deal_shares(&loop, tasks.groups, tasks.group);
+    deal_shares(&loop, tasks);
     if (threads->executor.parallel_for) {
         threads->executor.parallel_for(threads->executor.context, workers, run_worker, &loop);
         return;

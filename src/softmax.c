@@ -11,18 +11,22 @@ typedef struct softmax_rows {
     const float *x;
     float *y;
     const int32_t *lengths;
-    int64_t task_rows;
 } softmax_rows;
 
 /* Elements of a task, some three microseconds of work. */
 enum { SOFTMAX_TASK = 8192 };
 
+static int64_t task_rows(const softmax_rows *s)
+{
+    return (SOFTMAX_TASK - 1) / s->cols + 1;
+}
+
 static void softmax_task(void *argument, int64_t index, int32_t worker)
 {
     (void)worker;
     const softmax_rows *s = argument;
-    const int64_t first = index * s->task_rows;
-    const int64_t last = s->rows - first < s->task_rows ? s->rows : first + s->task_rows;
+    const int64_t each = task_rows(s), first = index * each;
+    const int64_t last = s->rows - first < each ? s->rows : first + each;
     for (int64_t r = first; r < last; r++) {
         const size_t n = (size_t)(s->lengths ? s->lengths[r] : s->cols);
         float *y = s->y + r * s->stride_y;
@@ -61,7 +65,7 @@ static heed_status check_softmax(const softmax_rows *s, heed_error *error)
 heed_status heed_softmax(int64_t rows, int64_t cols, const float *x, int64_t stride_x, float *y, int64_t stride_y,
     const int32_t *lengths, const heed_options *options, heed_error *error)
 {
-    softmax_rows s = { NULL, 0, rows, cols, stride_x, stride_y, x, y, lengths, 1 };
+    softmax_rows s = { NULL, 0, rows, cols, stride_x, stride_y, x, y, lengths };
     heed_options o;
     heed_status status = heed_copy_options(&o, options, error);
     if (status == HEED_OK)
@@ -76,7 +80,6 @@ heed_status heed_softmax(int64_t rows, int64_t cols, const float *x, int64_t str
     /* Of a tile's multiply-adds an exp and its division cost as much as some thirty, and what a row begins and ends with as some
      * six hundred. */
     const int32_t workers = heed_threads_for(&threads, (double)rows * (30.0 * (double)cols + 600.0), rows);
-    s.task_rows = (SOFTMAX_TASK - 1) / cols + 1;
-    heed_parallel(&threads, workers, (heed_tasks){ (rows - 1) / s.task_rows + 1, 1 }, softmax_task, &s);
+    heed_parallel(&threads, workers, (heed_tasks){ (rows - 1) / task_rows(&s) + 1, 1 }, softmax_task, &s);
     return heed_succeed(error);
 }
