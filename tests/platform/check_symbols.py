@@ -11,12 +11,14 @@ import tempfile
 
 # What a backend may call: nothing of heed's own, so that no code it shares with the rest is compiled with its flags.
 BACKEND_IMPORTS = re.compile(r"^(mem(cpy|set|move|cmp)|fmaf|Sleef_\w+|_GLOBAL_OFFSET_TABLE_)$")
-# What the library may call: no output, no exit, no global state but errno, which is put back; of libm only what IEEE-754 defines to the
-# last bit.
+# What the library may call: no output, no exit, no global state; of libm only what IEEE-754 defines to the last bit.
 LIBRARY_IMPORTS = re.compile(
-    r"^(mem(cpy|set|move|cmp|chr)|str(cmp|len|ncmp)|malloc|free|madvise|__errno_location|v?snprintf|(secure_)?getenv|getauxval"
+    r"^(mem(cpy|set|move|cmp|chr)|str(cmp|len|ncmp)|malloc|free|v?snprintf|(secure_)?getenv|getauxval"
     r"|(fma|frexp|ldexp|sqrt|fabs|floor|ceil|trunc|rint|nearbyint|round|copysign|fmod)f?"
     r"|_GLOBAL_OFFSET_TABLE_|__stack_chk_fail|__tls_get_addr|__aarch64_\w+)$")
+# What allocate.c alone may call beside: advice about memory, and errno, which it puts back.
+ALLOCATE_IMPORTS = re.compile(r"^(madvise|__errno_location)$")
+ALLOCATE_OBJECT = re.compile(r"^allocate\.(c\.)?o(bj)?$")
 OPENMP_IMPORTS = re.compile(r"^(GOMP_\w+|__kmpc_\w+|omp_get_\w+|omp_in_\w+)$")
 SLEEF_IMPORTS = re.compile(r"^Sleef_\w+$")
 # What the compiler's own start files add to a shared library: imports, and functions that run when it is loaded.
@@ -108,6 +110,8 @@ def check_objects(tools, objects, x86):
         problems += check_object(tools, path, label)
         if kind == "backend":
             problems += check_backend(tools, path, name)
+        elif not ALLOCATE_OBJECT.match(os.path.basename(path)):
+            problems += ["%s: calls or reads %s" % (label, n) for n in imports(tools, path) if ALLOCATE_IMPORTS.match(n)]
         if x86:
             code = wide_instructions(tools, path)
             if kind == "backend" and name in WIDE_BACKENDS:
@@ -122,7 +126,7 @@ def check_objects(tools, objects, x86):
 
 
 def allowed(name, openmp, sleef, debug):
-    return bool(LIBRARY_IMPORTS.match(name) or (openmp and OPENMP_IMPORTS.match(name)) or
+    return bool(LIBRARY_IMPORTS.match(name) or ALLOCATE_IMPORTS.match(name) or (openmp and OPENMP_IMPORTS.match(name)) or
                 (sleef and SLEEF_IMPORTS.match(name)) or (debug and DEBUG_IMPORTS.match(name)))
 
 
@@ -223,6 +227,7 @@ SHARED_SOURCE = "#include <stdio.h>\nstatic volatile int x; " \
                 "int heed_run(void) { return puts(\"\"); } int heed_extra(void) { return 1; }"
 FORBIDDEN = ("printf", "exit", "abort", "omp_set_num_threads", "setenv", "signal", "pthread_create",
              "expf", "tanh", "cos")
+ERRNO_SOURCE = "#include <errno.h>\nint heed_x(void); int heed_x(void) { return errno; }"
 WIDE_SOURCE = "#include <immintrin.h>\nvoid heed_x(float *p); " \
               "void heed_x(float *p) { _mm256_storeu_ps(p, _mm256_setzero_ps()); }"
 
@@ -251,6 +256,9 @@ def self_test(arguments, tools):
             path = compiled(compiler, folder, WIDE_SOURCE, "-mavx")
             if not any("VEX" in p for p in check_objects(tools, [("core", "x", path)], True)):
                 wrong.append("AVX code in a core object: not seen")
+        path = compiled(compiler, folder, ERRNO_SOURCE)
+        if not any("__errno_location" in p for p in check_objects(tools, [("core", "x", path)], False)):
+            wrong.append("errno in a core object: not seen")
         path = os.path.join(folder, "made.so")
         made = compiled(compiler, folder, SHARED_SOURCE)
         subprocess.run(compiler + ["-shared", made, "-o", path], check=True)
