@@ -1,6 +1,7 @@
 /* A row softmax as one writes it around SLEEF's vector exp: what heed_softmax is compared with.  Compiled by
  * engine_sleef.py when it is needed, never part of heed's build.
- * May know: SLEEF, vectors of the machine it is compiled on.  Must not know: heed. */
+ * May know: SLEEF, vectors of the machine it is compiled on, and that gcc and clang add, subtract and multiply them as they do floats.
+ * Must not know: heed. */
 #include <math.h>
 #include <sleef.h>
 #include <stdint.h>
@@ -18,25 +19,13 @@ static void store(float *y, vector x)
 {
     _mm512_storeu_ps(y, x);
 }
-static vector exponential(vector x, float shift)
+static vector exponential(vector x)
 {
-    return Sleef_expf16_u10(_mm512_sub_ps(x, _mm512_set1_ps(shift)));
-}
-static vector all(float x)
-{
-    return _mm512_set1_ps(x);
+    return Sleef_expf16_u10(x);
 }
 static vector larger(vector a, vector b)
 {
     return _mm512_max_ps(a, b);
-}
-static vector sum_of(vector a, vector b)
-{
-    return _mm512_add_ps(a, b);
-}
-static vector times(vector a, float b)
-{
-    return _mm512_mul_ps(a, _mm512_set1_ps(b));
 }
 static float largest_lane(vector a)
 {
@@ -59,25 +48,13 @@ static void store(float *y, vector x)
 {
     _mm256_storeu_ps(y, x);
 }
-static vector exponential(vector x, float shift)
+static vector exponential(vector x)
 {
-    return Sleef_expf8_u10(_mm256_sub_ps(x, _mm256_set1_ps(shift)));
-}
-static vector all(float x)
-{
-    return _mm256_set1_ps(x);
+    return Sleef_expf8_u10(x);
 }
 static vector larger(vector a, vector b)
 {
     return _mm256_max_ps(a, b);
-}
-static vector sum_of(vector a, vector b)
-{
-    return _mm256_add_ps(a, b);
-}
-static vector times(vector a, float b)
-{
-    return _mm256_mul_ps(a, _mm256_set1_ps(b));
 }
 static float largest_lane(vector a)
 {
@@ -104,25 +81,13 @@ static void store(float *y, vector x)
 {
     vst1q_f32(y, x);
 }
-static vector exponential(vector x, float shift)
+static vector exponential(vector x)
 {
-    return Sleef_expf4_u10(vsubq_f32(x, vdupq_n_f32(shift)));
-}
-static vector all(float x)
-{
-    return vdupq_n_f32(x);
+    return Sleef_expf4_u10(x);
 }
 static vector larger(vector a, vector b)
 {
     return vmaxq_f32(a, b);
-}
-static vector sum_of(vector a, vector b)
-{
-    return vaddq_f32(a, b);
-}
-static vector times(vector a, float b)
-{
-    return vmulq_n_f32(a, b);
 }
 static float largest_lane(vector a)
 {
@@ -144,25 +109,13 @@ static void store(float *y, vector x)
 {
     *y = x;
 }
-static vector exponential(vector x, float shift)
+static vector exponential(vector x)
 {
-    return Sleef_expf_u10(x - shift);
-}
-static vector all(float x)
-{
-    return x;
+    return Sleef_expf_u10(x);
 }
 static vector larger(vector a, vector b)
 {
     return a > b ? a : b;
-}
-static vector sum_of(vector a, vector b)
-{
-    return a + b;
-}
-static vector times(vector a, float b)
-{
-    return a * b;
 }
 static float largest_lane(vector a)
 {
@@ -181,7 +134,7 @@ const char *peer_name(void)
 
 static float largest(int64_t cols, const float *x)
 {
-    vector v = all(-INFINITY);
+    vector v = (vector){ 0 } - INFINITY;
     int64_t c = 0;
     for (; c + LANES <= cols; c += LANES)
         v = larger(v, load(x + c));
@@ -195,7 +148,7 @@ static void exponentials(int64_t cols, const float *x, float most, float *y)
 {
     int64_t c = 0;
     for (; c + LANES <= cols; c += LANES)
-        store(y + c, exponential(load(x + c), most));
+        store(y + c, exponential(load(x + c) - most));
     for (; c < cols; c++)
         y[c] = Sleef_expf_u10(x[c] - most);
 }
@@ -203,10 +156,10 @@ static void exponentials(int64_t cols, const float *x, float most, float *y)
 /* A loop of its own: beside the calls of exp its sum would not stay in a register. */
 static float total(int64_t cols, const float *y)
 {
-    vector v = all(0.0f);
+    vector v = { 0 };
     int64_t c = 0;
     for (; c + LANES <= cols; c += LANES)
-        v = sum_of(v, load(y + c));
+        v += load(y + c);
     float sum = sum_of_lanes(v);
     for (; c < cols; c++)
         sum += y[c];
@@ -219,7 +172,7 @@ static void row(int64_t cols, const float *x, float *y)
     const float scale = 1.0f / total(cols, y);
     int64_t c = 0;
     for (; c + LANES <= cols; c += LANES)
-        store(y + c, times(load(y + c), scale));
+        store(y + c, load(y + c) * scale);
     for (; c < cols; c++)
         y[c] *= scale;
 }
