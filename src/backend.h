@@ -75,6 +75,9 @@ typedef struct heed_few {
     /* Transposed keys, 16 at a time: readable as 16 even where the last has fewer. */
     const void *units[HEED_FEW_UNITS];
     uintptr_t units_ahead[HEED_FEW_UNITS];
+    /* Asked for meanwhile: next + p * next_step with each dimension p, or with every second of 16 bits; 0: nothing. */
+    uintptr_t next;
+    size_t next_step;
 } heed_few;
 
 /* Room for 16 keys of 16 bits, or 32 of 8, transposed in pieces of 16 bytes. */

@@ -21,7 +21,7 @@ _Static_assert(VEC_LANES < 4 || (int)FEW_ROWS * (int)FEW_UNIT <= (int)FEW_MOST, 
 /* Reads bytes of each line, in the order of memory, before the lines are used in another: so the processor sees a stream, and reads
  * ahead better than any prefetching here.  It learns by instruction: two loads a line bring 90 % of what can be read, one 70, four lines
  * in one turn of the loop 40 to 58 (docs/design.md). */
-INLINE void few_touch(const char *from, size_t bytes)
+ALONE void HEED_FN(few_touch)(const char *from, size_t bytes)
 {
     size_t b = 0;
     ROLLED
@@ -42,7 +42,7 @@ INLINE size_t few_page_rows(size_t row_bytes)
 INLINE void few_announce(const char *from, ptrdiff_t row_bytes, size_t rows, size_t bytes, uintptr_t ahead)
 {
     if (row_bytes == (ptrdiff_t)bytes)
-        few_touch(from, rows * bytes);
+        HEED_FN(few_touch)(from, rows * bytes);
     else
         for (size_t i = 0; i < rows; i++)
             pack_prefetch(from + (ptrdiff_t)i * row_bytes, bytes, ahead);
@@ -52,12 +52,6 @@ INLINE void few_announce(const char *from, ptrdiff_t row_bytes, size_t rows, siz
 INLINE int few_in_order(const heed_few *t)
 {
     return t->ld == (ptrdiff_t)t->d;
-}
-
-/* While such rows are worked on, the second half of the next ones is asked for: the distance to it. */
-INLINE uintptr_t few_next(size_t rows, size_t bytes)
-{
-    return rows * bytes / 2 * 3;
 }
 
 /* ---- Keys stored as rows, f32: transposed in registers ---- */
@@ -117,8 +111,8 @@ INLINE size_t few_keys(const int m, const int groups, const heed_few *t, size_t 
         to[row] = i * t->ld_to;
     }
     const size_t step = (size_t)groups * VEC_LANES, whole = t->d / VEC_COLUMNS * VEC_COLUMNS;
-    const uintptr_t next = few_in_order(t) ? few_next(step, t->d * sizeof(float)) : 0;
-    const size_t line = few_in_order(t) ? CACHE_LINE : 0;
+    const uintptr_t next = few_in_order(t) ? step * t->d * sizeof(float) : 0;
+    const size_t line = few_in_order(t) ? 2 * CACHE_LINE : 0;
     const int lines = (int)step * VEC_COLUMNS * (int)sizeof(float) / (2 * CACHE_LINE); /* half of a column's */
     const vf scale = vf_set1(whole == t->d ? t->scale : 1.0f);
     for (; j + step <= t->n; j += step) {
@@ -160,7 +154,9 @@ INLINE void few_rows(const int m, const heed_few *t)
 
 INLINE void few_units(const heed_type type, const int m, const int units, const heed_few *t, size_t first)
 {
+    const int vecs = units * FEW_UNIT;
     const size_t row_bytes = (size_t)t->ld * pack_size(type);
+    const uintptr_t next = first || !t->next ? (uintptr_t)t->units[first] : t->next;
     const char *k[4];
     uintptr_t ahead[4];
     vf acc[FEW_MOST];
@@ -170,9 +166,11 @@ INLINE void few_units(const heed_type type, const int m, const int units, const 
         ahead[u] = t->units_ahead[first + (size_t)u];
     }
     UNROLL
-    for (int i = 0; i < m * units * FEW_UNIT; i++)
+    for (int i = 0; i < m * vecs; i++)
         acc[i] = vf_zero();
     for (size_t p = 0; p < t->d; p++) {
+        if (type == HEED_TYPE_I8 || (type != HEED_TYPE_F32 && p % 2 == 0))
+            pack_prefetch_line((const char *)next, p * t->next_step);
         UNROLL
         for (int u = 0; u < units; u++) {
             if ((p * row_bytes) % CACHE_LINE < row_bytes)
@@ -182,7 +180,7 @@ INLINE void few_units(const heed_type type, const int m, const int units, const 
                 const vf x = pack_load(type, k[u] + (size_t)w * VEC_LANES * pack_size(type));
                 UNROLL
                 for (int row = 0; row < m; row++) {
-                    const int i = (row * units + u) * FEW_UNIT + w;
+                    const int i = row * vecs + u * FEW_UNIT + w;
                     acc[i] = vf_fma(vf_set1(t->rows[(size_t)row * t->ld_rows + p]), x, acc[i]);
                 }
             }
@@ -190,22 +188,22 @@ INLINE void few_units(const heed_type type, const int m, const int units, const 
         }
     }
     UNROLL
-    for (int i = 0; i < m * units * FEW_UNIT; i++) {
-        const int row = i / (units * FEW_UNIT), column = i % (units * FEW_UNIT) * VEC_LANES;
-        vf_store(
-            t->to + (size_t)row * t->ld_to + first * HEED_LANES + (size_t)column, vf_mul(vf_set1(t->scale), acc[i]));
-    }
+    for (int i = 0; i < m * vecs; i++)
+        vf_store(t->to + (size_t)(i / vecs) * t->ld_to + first * HEED_LANES + (size_t)(i % vecs) * VEC_LANES,
+            vf_mul(vf_set1(t->scale), acc[i]));
 }
 
-/* As many units at once as there are registers for. */
+/* As many units at once as there are registers for, then one by one.  Four are for one row, which has no other chains, and for four rows
+ * of narrow types, which wait for the loads of their queries; 16 bits come by two from few_dealt(). */
 INLINE void few_units_m(const heed_type type, const int m, const heed_few *t)
 {
-    enum { MOST = FEW_WIDE / FEW_UNIT < 1 ? 1 : FEW_WIDE / FEW_UNIT };
+    enum { FIT = FEW_WIDE / FEW_UNIT };
+    const int most = FIT / m >= 4 && (m == 1 || (m == FEW_ROWS && type != HEED_TYPE_F32)) ? 4 : FIT / m >= 2 ? 2 : 1;
     const size_t units = (t->n + HEED_LANES - 1) / HEED_LANES;
     size_t u = 0;
-    for (; m == 1 && MOST >= 4 && u + 4 <= units; u += 4)
-        few_units(type, m, 4, t, u);
-    for (; m * 2 <= MOST && u + 2 <= units; u += 2)
+    for (; most > 1 && u + (size_t)most <= units; u += (size_t)most)
+        few_units(type, m, most, t, u);
+    for (; most > 2 && pack_size(type) == 2 && u + 2 <= units; u += 2)
         few_units(type, m, 2, t, u);
     for (; u < units; u++)
         few_units(type, m, 1, t, u);
@@ -241,8 +239,8 @@ RARE void HEED_FN(few_last)(heed_type type, const heed_few *t, size_t c)
 }
 
 /* `vecs` vectors of columns from c on, over keys first to end. */
-INLINE void few_columns(
-    const heed_type type, const int m, const int vecs, const heed_few *t, size_t c, size_t first, size_t end)
+INLINE void few_columns(const heed_type type, const int m, const int vecs, const heed_few *t, size_t c, size_t first,
+    size_t end, uintptr_t ahead)
 {
     const size_t size = pack_size(type);
     const ptrdiff_t row_bytes = t->ld * (ptrdiff_t)size;
@@ -255,7 +253,7 @@ INLINE void few_columns(
     for (size_t j = end - first; j; j--, row += row_bytes, weights++) {
         UNROLL
         for (int b = 0; b < vecs * VEC_LANES * (int)size; b += CACHE_LINE)
-            pack_prefetch_line(row + b, t->ahead);
+            pack_prefetch_line(row + b, ahead);
         UNROLL
         for (int g = 0; g < vecs; g++) {
             const vf x = pack_load(type, row + (size_t)g * VEC_LANES * size);
@@ -284,19 +282,22 @@ INLINE void few_values_m(const heed_type type, const int m, const heed_few *t)
 {
     const int vecs = FEW_WIDE / m < 8 ? FEW_WIDE / m : 8, half = vecs == 8 ? 4 : vecs;
     const size_t wide = (size_t)vecs * VEC_LANES, narrow = (size_t)half * VEC_LANES, size = pack_size(type);
-    const size_t page = few_pass_rows(m, t->d * size), step = t->d == wide || t->d == narrow ? t->n : page;
-    const int touches = (t->d > 2 * wide || few_page_rows(t->d * size) <= 8) && few_in_order(t);
+    const int in_order = few_in_order(t), paged = m == 1 && type != HEED_TYPE_I8 && t->ahead && in_order;
+    const uintptr_t ahead = type == HEED_TYPE_I8 && !t->ahead && in_order && t->d > wide ? 2 * FEW_PAGE : t->ahead;
+    const size_t page = few_pass_rows(m, t->d * size);
+    const size_t step = paged ? (page + 1) / 2 : t->d == wide || t->d == narrow ? t->n : page;
+    const int touches = (t->d > 2 * wide || few_page_rows(t->d * size) <= 8) && in_order;
     for (size_t first = 0; first < t->n; first += step) {
         const size_t end = first + step < t->n ? first + step : t->n;
         size_t c = 0;
-        if (touches && step == page)
-            few_touch((const char *)t->from + first * t->d * size, (end - first) * t->d * size);
+        if (paged || (touches && step == page))
+            HEED_FN(few_touch)((const char *)t->from + first * t->d * size, (end - first) * t->d * size);
         for (; vecs > 1 && c + wide <= t->d; c += wide)
-            few_columns(type, m, vecs, t, c, first, end);
+            few_columns(type, m, vecs, t, c, first, end, ahead);
         for (; half < vecs && c + narrow <= t->d; c += narrow)
-            few_columns(type, m, half, t, c, first, end);
+            few_columns(type, m, half, t, c, first, end, ahead);
         for (; c + VEC_LANES <= t->d; c += VEC_LANES)
-            few_columns(type, m, 1, t, c, first, end);
+            few_columns(type, m, 1, t, c, first, end, ahead);
     }
     if (t->d % VEC_LANES)
         HEED_FN(few_last)(type, t, t->d / VEC_LANES * VEC_LANES);
@@ -381,14 +382,17 @@ RARE void HEED_FN(few_deal_rest)(
         vf_deal_8(to, copy, DEAL_BYTES);
 }
 
-/* DEAL_ROW / size keys, of which there may be fewer, as DEAL_ROW bytes for each dimension. */
+/* DEAL_ROW / size keys, of which there may be fewer, as DEAL_ROW bytes for each dimension.  Of what lies at `next` half as much is asked
+ * for as is dealt, 0: nothing. */
 INLINE void few_deal(
-    const size_t size, char *to, const char *from, ptrdiff_t row_bytes, size_t keys, size_t d, uintptr_t ahead)
+    const size_t size, char *to, const char *from, ptrdiff_t row_bytes, size_t keys, size_t d, uintptr_t next)
 {
     const size_t all = DEAL_ROW / size, bytes = d * size, whole = keys < all ? 0 : bytes / DEAL_BYTES * DEAL_BYTES;
-    few_announce(from, row_bytes, keys, bytes, ahead);
+    const size_t half = all * DEAL_BYTES / 2;
     for (size_t done = 0; done < bytes; done += DEAL_BYTES, to += DEAL_ROW * DEAL_BYTES / size) {
         const size_t left = bytes - done < DEAL_BYTES ? bytes - done : DEAL_BYTES;
+        for (size_t b = 0; next && b < half; b += CACHE_LINE)
+            pack_prefetch_line((const char *)next, done / DEAL_BYTES * half + b);
         if (done < whole && size == 2)
             vf_deal_16(to, from + done, row_bytes);
         else if (done < whole)
@@ -398,32 +402,38 @@ INLINE void few_deal(
     }
 }
 
-/* Two blocks of keys at a time, or one of long ones, dealt into t->room: they and the dealt ones fit L1. */
+/* Two blocks of keys at a time, or one of long ones, dealt into t->room: they and the dealt ones fit L1, and memory does not idle for long
+ * while they are multiplied.  Meanwhile the next ones are asked for, spread over the work, because the processor waits for few lines at a
+ * time: 16 bits, from two pages on, one half while keys are dealt; less, every second line with the products; 8 bits, whose products take
+ * twice as long, every line with these (docs/design.md). */
 INLINE void few_dealt(heed_type type, const heed_few *t)
 {
-    const size_t size = pack_size(type), keys = DEAL_ROW / size, room = heed_deal_bytes(t->d, size);
-    const size_t together = t->d * size * keys > FEW_PAGE ? keys : 2 * keys;
+    const size_t size = pack_size(type), keys = DEAL_ROW / size, bytes = t->d * size;
+    const size_t together = bytes * keys > 2 * FEW_PAGE ? keys : 2 * keys, room = heed_deal_bytes(t->d, size);
     const ptrdiff_t row_bytes = t->ld * (ptrdiff_t)size;
     heed_few part = *t;
     part.ld = (ptrdiff_t)keys;
+    for (size_t j = 0; j < together; j += HEED_LANES) {
+        part.units[j / HEED_LANES] = (char *)t->room + j / keys * room + j % keys * size;
+        part.units_ahead[j / HEED_LANES] = 0;
+    }
     for (size_t j = 0; j < t->n; j += part.n, part.to += part.n) {
-        part.n = t->n - j < together ? t->n - j : together;
         const char *from = (const char *)t->from + (ptrdiff_t)j * row_bytes;
-        for (size_t done = 0; done < part.n; done += keys) {
-            char *to = (char *)t->room + done / keys * room;
-            const char *block = from + (ptrdiff_t)done * row_bytes;
-            const size_t count = part.n - done < keys ? part.n - done : keys;
+        part.n = t->n - j < together ? t->n - j : together;
+        const size_t all = few_in_order(t) ? part.n * bytes : 0, half = size == 2 && all >= 2 * FEW_PAGE ? all / 2 : 0;
+        const uintptr_t next = (uintptr_t)from + all;
+        part.next = next + half;
+        part.next_step = (all - half) / t->d;
+        for (size_t i = 0; i < part.n; i += keys) {
+            const char *block = from + (ptrdiff_t)i * row_bytes;
+            char *to = (char *)t->room + i / keys * room;
+            const size_t count = part.n - i < keys ? part.n - i : keys;
+            few_announce(block, row_bytes, count, bytes, t->ahead);
             if (size == 2)
-                few_deal(2, to, block, row_bytes, count, t->d, t->ahead);
+                few_deal(2, to, block, row_bytes, count, t->d, half ? next + i * bytes / 2 : 0);
             else
-                few_deal(1, to, block, row_bytes, count, t->d, t->ahead);
-            for (size_t i = 0; i < keys; i += HEED_LANES) {
-                part.units[(done + i) / HEED_LANES] = to + i * size;
-                part.units_ahead[(done + i) / HEED_LANES] = 0;
-            }
+                few_deal(1, to, block, row_bytes, count, t->d, 0);
         }
-        if (few_in_order(t))
-            part.units_ahead[0] = (uintptr_t)from + few_next(part.n, t->d * size) - (uintptr_t)t->room;
         HEED_FN(qk_few_t)(type, &part);
     }
 }
