@@ -32,6 +32,8 @@ RATIOS = (
     ("the same, pages of 128", 1.05, [(f"decode_l8192_h8_{t}_128", f"decode_l8192_h8_{t}_none") for t in TYPES]),
     ("prefill from f16 against f32, L 512, 2048: times the time", 1.05,
      [(f"prefill_l{n}_f16", f"prefill_l{n}_f32") for n in (512, 2048)]),
+    ("queries and results too, 12 heads of 64, L 128, 512, f16, bf16, against f32: times the time", 1.05,
+     [(f"all_{t}_l{n}", f"bert_base_{n}") for t in ("f16", "bf16") for n in (128, 512)]),
 )
 DECODE_THREADS = [f"decode_l{n}_h8_{t}_none" for n in (8192, 32768) for t in TYPES]
 SHORT, SHORT_MICROSECONDS = [f"decode_short_h1_{t}" for t in TYPES], 3.0

@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include <string.h>
 
+static const size_t type_sizes[] = { 4, 2, 2, 1 }; /* of a heed_type */
+
 typedef struct attention_work {
     bench_work base; /* first */
     heed_plan *plan;
@@ -105,9 +107,8 @@ static int append(attention_work *w, size_t tokens)
 /* Keys and values in their type, in pages or not; 0 if there is no memory. */
 static int fill_cache(attention_work *w, const work_options *options)
 {
-    static const size_t sizes[] = { 4, 2, 2, 1 }; /* of a heed_type */
     const heed_attention *a = &w->problem;
-    const size_t size = sizes[a->type_k], kv_heads = (size_t)a->num_kv_heads;
+    const size_t size = type_sizes[a->type_k], kv_heads = (size_t)a->num_kv_heads;
     const size_t tokens = (size_t)a->batch * kv_heads * (size_t)a->seq_len_kv;
     const size_t stored = a->page_size ? (size_t)(a->num_pages * a->page_size) * kv_heads : tokens;
     const int has_scales = a->type_k == HEED_TYPE_I8;
@@ -130,12 +131,24 @@ static int fill_cache(attention_work *w, const work_options *options)
 /* Bytes of the keys and values that are there, scales too. */
 static double cache_bytes(const bench_shape *shape, const heed_attention *a)
 {
-    static const double sizes[] = { 4.0, 2.0, 2.0, 1.0 };
     double keys = 0.0;
     for (int64_t entry = 0; entry < a->batch; entry++)
         keys += (double)shape_keys(shape, entry);
     const double scales = a->type_k == HEED_TYPE_I8 ? 2.0 * sizeof(float) : 0.0;
-    return keys * (double)a->num_kv_heads * ((double)(a->head_dim + a->head_dim_v) * sizes[a->type_k] + scales);
+    return keys * (double)a->num_kv_heads *
+           ((double)(a->head_dim + a->head_dim_v) * (double)type_sizes[a->type_k] + scales);
+}
+
+/* Queries in their type: the patterns of 16-bit numbers near 1 and of both signs. */
+static const void *queries(attention_work *w, size_t n)
+{
+    if (w->problem.type_q == HEED_TYPE_F32)
+        return work_floats(&w->base, n, 2.0f);
+    uint16_t *q = work_bytes(&w->base, n * sizeof *q);
+    const uint32_t one = w->problem.type_q == HEED_TYPE_F16 ? 0x3c00 : 0x3f80;
+    for (size_t i = 0; q && i < n; i++)
+        q[i] = (uint16_t)(one + i * 37 % 128 + (i % 3 ? 0 : 0x8000));
+    return q;
 }
 
 static int fill_attention(attention_work *w, const bench_shape *shape, const work_options *options)
@@ -143,9 +156,9 @@ static int fill_attention(attention_work *w, const bench_shape *shape, const wor
     const heed_attention *a = &w->problem;
     const size_t rows = (size_t)(a->batch * a->num_heads * a->seq_len_q), width = (size_t)(a->head_dim + a->head_dim_v);
     w->base.flops = 2.0 * (double)(a->batch * a->num_heads) * shape_visible(shape) * (double)width;
-    w->base.bytes = (double)(rows * width) * sizeof(float) + cache_bytes(shape, a);
-    w->tensors.q = work_floats(&w->base, rows * (size_t)a->head_dim, 2.0f);
-    w->tensors.out = work_floats(&w->base, rows * (size_t)a->head_dim_v, 0.0f);
+    w->base.bytes = (double)(rows * width) * (double)type_sizes[a->type_q] + cache_bytes(shape, a);
+    w->tensors.q = queries(w, rows * (size_t)a->head_dim);
+    w->tensors.out = work_bytes(&w->base, rows * (size_t)a->head_dim_v * type_sizes[a->type_out]);
     w->base.workspace = heed_plan_workspace_size(w->plan);
     w->workspace = work_floats(&w->base, w->base.workspace / sizeof(float) + 1, 0.0f);
     int32_t *lengths = shape->field[SHAPE_RAGGED] ? work_bytes(&w->base, (size_t)a->batch * sizeof *lengths) : NULL;
@@ -191,6 +204,7 @@ bench_work *work_attention(const bench_shape *shape, const work_options *options
     a.head_dim = f[SHAPE_DIM];
     a.head_dim_v = f[SHAPE_DIM_V];
     a.type_k = a.type_v = (heed_type)f[SHAPE_TYPE];
+    a.type_q = a.type_out = (heed_type)f[SHAPE_IO];
     a.page_size = shape_page_size(shape);
     a.num_pages = a.page_size ? a.batch * ((a.seq_len_kv + a.page_size - 1) / a.page_size) : 0;
     a.causal = f[SHAPE_CAUSAL] ? HEED_CAUSAL_BOTTOM_RIGHT : HEED_CAUSAL_NONE;

@@ -107,6 +107,11 @@ typedef struct heed_backend {
     int (*pack_v)(
         heed_type type, float *panels, size_t ld, const void *v, ptrdiff_t ldv, size_t n, size_t d, uintptr_t ahead);
 
+    /* to[j] = from[j], n elements of f32, f16 or bf16. */
+    void (*widen_row)(heed_type type, float *to, const void *from, size_t n);
+    /* The same to f16 or bf16, each element rounded to nearest even. */
+    void (*narrow_row)(heed_type type, uint16_t *to, const float *from, size_t n);
+
     /* s[i][j] = scale * (q[i] . k[j]) for the panels that any row of a register tile sees; the dot product is one fma chain
      * from +0, ascending.  Columns outside rows[i] hold anything.  ask may be NULL. */
     void (*qk_tile)(float *s, size_t lds, const float *q, size_t ldq, const float *panels, const heed_range *rows,

@@ -1,8 +1,8 @@
-/* Conversions between f32 and the 16-bit storage types, element by element, from integer operations and exact float ones.
+/* Conversions between f32 and the 16-bit storage types, element by element, from integer operations and exact float ones: what the vector
+ * layers' instructions must give, and the scalar one's own.
  * May know: baseline C.  Must not know: vectors, caches.
- * Everything is static inline and free of branches, so that compilers make vectors of a loop over it.  To 16 bits: one rounding
- * to nearest even, NaN stays NaN, what is too large becomes infinite.  From 16 bits: exact, whatever the host does with
- * subnormal numbers: those of f16 are made from normal ones. */
+ * To 16 bits: one rounding to nearest even, NaN stays NaN, what is too large becomes infinite.  From 16 bits: exact, whatever the host
+ * does with subnormal numbers: those of f16 are made from normal ones. */
 #ifndef HEED_CONVERT_H
 #define HEED_CONVERT_H
 
@@ -44,23 +44,6 @@ static inline float heed_from_bf16(uint16_t h)
     return heed_float_of((uint32_t)h << 16);
 }
 
-/* n elements of f32, f16 or bf16 from `offset` on. */
-static inline void heed_widen(float *to, const void *base, heed_type type, int64_t offset, size_t n)
-{
-    const uint16_t *half = base;
-    switch (type) {
-    case HEED_TYPE_F16:
-        for (size_t i = 0; i < n; i++)
-            to[i] = heed_from_f16(half[offset + (int64_t)i]);
-        break;
-    case HEED_TYPE_BF16:
-        for (size_t i = 0; i < n; i++)
-            to[i] = heed_from_bf16(half[offset + (int64_t)i]);
-        break;
-    default: memcpy(to, (const float *)base + offset, n * sizeof(float)); break;
-    }
-}
-
 static inline uint16_t heed_to_f16(float x)
 {
     const uint32_t bits = heed_bits_of(x), sign = bits >> 16 & 0x8000u, rest = bits & 0x7fffffffu;
@@ -76,13 +59,6 @@ static inline uint16_t heed_to_bf16(float x)
     const uint32_t bits = heed_bits_of(x);
     const uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16, nan = bits >> 16 | 0x40u;
     return (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
-}
-
-/* n elements become f16 or bf16, `step` apart. */
-static inline void heed_narrow(uint16_t *to, int64_t step, heed_type type, const float *from, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        to[(int64_t)i * step] = type == HEED_TYPE_F16 ? heed_to_f16(from[i]) : heed_to_bf16(from[i]);
 }
 
 #endif

@@ -1,8 +1,6 @@
 /* The cache of keys and values: its description checked, and new tokens written into it.
- * May know: the public structs, storage types.  Must not know: backends, tasks, how a cache is read. */
+ * May know: the public structs, storage types, the conversions of the default backend.  Must not know: tasks, how a cache is read. */
 #include "plan.h"
-
-#include "convert.h"
 
 #include <assert.h>
 #include <math.h>
@@ -103,65 +101,84 @@ heed_status heed_cache_check_pages(
 
 /* ---- Append ---- */
 
-/* Where new tokens go to and come from. */
+/* Where new tokens go to and come from, and whose conversions they pass. */
 typedef struct append {
     const heed_kv_cache *cache;
     const heed_kv_tokens *tokens;
+    const heed_backend *backend;
 } append;
 
 /* A token's elements, as they are given. */
 typedef struct source {
-    const void *base;
+    const heed_backend *backend;
+    const char *from;
     heed_type type;
-    int64_t offset, n;
+    int64_t n;
 } source;
 
 enum { PART = 64 /* elements that are worked on at once */ };
 
-/* Those from `first` on, PART or what is left; returns how many. */
+/* Those from `first` on, PART or what is left, the rest of part 0; returns how many. */
 static int64_t part_of(const source *x, int64_t first, float part[PART])
 {
     const int64_t n = x->n - first < PART ? x->n - first : PART;
-    heed_widen(part, x->base, x->type, x->offset + first, (size_t)n);
+    x->backend->widen_row(x->type, part, x->from + first * (int64_t)heed_type_size(x->type), (size_t)n);
+    memset(part + n, 0, (size_t)(PART - n) * sizeof *part);
     return n;
 }
 
-/* int8: a token's largest magnitude / 127.  NaN is lost in a comparison but not in a sum. */
+/* int8: a token's largest magnitude / 127.  NaN is lost in a comparison but not in a sum.  LANES of each, and whole parts, so that compilers
+ * make vectors of the loops. */
 static float scale_of(const source *x)
 {
-    float part[PART], most = 0.0f, probe = 0.0f;
-    for (int64_t first = 0, n; first < x->n; first += n) {
-        n = part_of(x, first, part);
-        for (int64_t i = 0; i < n; i++) {
-            const float magnitude = fabsf(part[i]);
-            most = magnitude > most ? magnitude : most;
-            probe += part[i] * 0.0f;
+    enum { LANES = 8 };
+    float part[PART], most[LANES] = { 0.0f }, probe[LANES] = { 0.0f };
+    for (int64_t first = 0; first < x->n; first += PART) {
+        part_of(x, first, part);
+        for (int i = 0; i < PART; i += LANES)
+            for (int j = 0; j < LANES; j++) {
+                const float magnitude = fabsf(part[i + j]);
+                most[j] = magnitude > most[j] ? magnitude : most[j];
+                probe[j] += part[i + j] * 0.0f;
+            }
+    }
+    for (int j = 1; j < LANES; j++) {
+        most[0] = most[j] > most[0] ? most[j] : most[0];
+        probe[0] += probe[j];
+    }
+    return probe[0] == 0.0f ? most[0] / 127.0f : NAN;
+}
+
+/* Element i, of size bytes, goes to to[i * step]. */
+static void copy_elements(char *to, int64_t step, const char *from, size_t size, int64_t n)
+{
+    if (step == 1)
+        memcpy(to, from, (size_t)n * size);
+    for (int64_t i = 0; step != 1 && i < n; i++)
+        switch (size) {
+        case 1: to[i * step] = from[i]; break;
+        case 2: memcpy(to + i * step * 2, from + i * 2, 2); break;
+        default: memcpy(to + i * step * 4, from + i * 4, 4); break;
         }
-    }
-    return probe == 0.0f ? most / 127.0f : NAN;
 }
 
-/* Element i lies at to[i * step]. */
-static void store_f32(char *to, int64_t step, const float *x, int64_t n)
+/* Steps of scale, to nearest even; a subnormal scale makes more than 127 of some.  What has no scale becomes 0. */
+static void quantize(int8_t to[PART], const float x[PART], float scale)
 {
-    for (int64_t i = 0; i < n; i++)
-        memcpy(to + i * step * 4, x + i, sizeof *x);
-}
-
-static void store_i8(char *to, int64_t step, const float *x, int64_t n, float scale)
-{
-    const float divisor = scale > 0.0f ? scale : 1.0f;
-    for (int64_t i = 0; i < n; i++) {
-        const float steps = scale > 0.0f ? x[i] / divisor : 0.0f;
-        const float rounded =
-            (steps + 0x1.8p23f) - 0x1.8p23f; /* to nearest even; a subnormal scale makes more than 127 of some */
-        to[i * step] = (char)(int8_t)(rounded > 127.0f ? 127.0f : rounded < -127.0f ? -127.0f : rounded);
+    memset(to, 0, PART);
+    if (!(scale > 0.0f))
+        return;
+    for (int i = 0; i < PART; i++) {
+        const float rounded = (x[i] / scale + 0x1.8p23f) - 0x1.8p23f;
+        to[i] = (int8_t)(rounded > 127.0f ? 127.0f : rounded < -127.0f ? -127.0f : rounded);
     }
 }
 
-static void store_token(char *to, heed_type type, int64_t step, const source *x, float *scale)
+static void store_converted(char *to, heed_type type, int64_t step, const source *x, float *scale)
 {
     float part[PART];
+    uint16_t narrow[PART];
+    int8_t steps[PART];
     if (type == HEED_TYPE_I8) {
         assert(scale); /* a cache of this type without scales has been refused */
         *scale = scale_of(x);
@@ -169,13 +186,24 @@ static void store_token(char *to, heed_type type, int64_t step, const source *x,
     for (int64_t first = 0, n; first < x->n; first += n) {
         char *place = to + first * step * (int64_t)heed_type_size(type);
         n = part_of(x, first, part);
-        if (type == HEED_TYPE_F32)
-            store_f32(place, step, part, n);
-        else if (type == HEED_TYPE_I8)
-            store_i8(place, step, part, n, *scale);
-        else
-            heed_narrow((uint16_t *)(void *)place, step, type, part, (size_t)n);
+        if (type == HEED_TYPE_I8) {
+            quantize(steps, part, *scale);
+            copy_elements(place, step, (const char *)steps, 1, n);
+        } else if (type == HEED_TYPE_F32) {
+            copy_elements(place, step, (const char *)part, sizeof *part, n);
+        } else {
+            x->backend->narrow_row(type, narrow, part, (size_t)n);
+            copy_elements(place, step, (const char *)narrow, sizeof *narrow, n);
+        }
     }
+}
+
+static void store_token(char *to, heed_type type, int64_t step, const source *x, float *scale)
+{
+    if (type == x->type)
+        copy_elements(to, step, x->from, heed_type_size(type), x->n);
+    else
+        store_converted(to, type, step, x, scale);
 }
 
 /* Where token `position` of a sequence and head begins, in elements: in a tensor, or in its page as column or row. */
@@ -193,9 +221,11 @@ static void append_token(const append *a, int64_t batch, int64_t head, int64_t p
 {
     const heed_kv_cache *c = a->cache;
     const heed_kv_tokens *t = a->tokens;
-    const source k = { t->k, t->type_k, entry * t->strides_k.batch + head * t->strides_k.head + row * t->strides_k.seq,
+    const int64_t at_k = entry * t->strides_k.batch + head * t->strides_k.head + row * t->strides_k.seq;
+    const int64_t at_v = entry * t->strides_v.batch + head * t->strides_v.head + row * t->strides_v.seq;
+    const source k = { a->backend, (const char *)t->k + at_k * (int64_t)heed_type_size(t->type_k), t->type_k,
         c->head_dim };
-    const source v = { t->v, t->type_v, entry * t->strides_v.batch + head * t->strides_v.head + row * t->strides_v.seq,
+    const source v = { a->backend, (const char *)t->v + at_v * (int64_t)heed_type_size(t->type_v), t->type_v,
         c->head_dim_v };
     const int64_t to_k = place_of(c, &c->strides_k, batch, head, position, 1);
     const int64_t to_v = place_of(c, &c->strides_v, batch, head, position, c->head_dim_v);
@@ -339,7 +369,7 @@ heed_status heed_kv_append(const heed_kv_cache *cache, const heed_kv_tokens *tok
         status = check_places(&c, &t, error);
     if (status != HEED_OK)
         return status;
-    const append a = { &c, &t };
+    const append a = { &c, &t, heed_backend_find(HEED_ISA_AUTO) };
     for (int64_t b = 0; b < c.batch && t.seq_len > 0; b++)
         append_sequence(&a, b);
     return heed_succeed(error);

@@ -71,8 +71,10 @@ static void gather_queries(heed_row_block *t)
 {
     const heed_attention *a = &t->run->plan->attention;
     const size_t d = (size_t)a->head_dim;
-    for (size_t i = 0; i < t->m; i++)
-        heed_widen(t->q + i * d, t->run->tensors->q, a->type_q, row_offset(t, &a->strides_q, i), d);
+    for (size_t i = 0; i < t->m; i++) {
+        const int64_t offset = row_offset(t, &a->strides_q, i) * (int64_t)heed_type_size(a->type_q);
+        t->run->plan->backend->widen_row(a->type_q, t->q + i * d, (const char *)t->run->tensors->q + offset, d);
+    }
 }
 
 void heed_rows_reset(heed_row_block *t)
@@ -278,7 +280,7 @@ static void finish_row(heed_row_block *t, size_t i, float keep, float sum)
         return;
     }
     p->backend->finish_row(row, row, keep, sum, dv);
-    heed_narrow((uint16_t *)t->run->tensors->out + offset, 1, a->type_out, row, dv);
+    p->backend->narrow_row(a->type_out, (uint16_t *)t->run->tensors->out + offset, row, dv);
 }
 
 void heed_rows_finish(heed_row_block *t)

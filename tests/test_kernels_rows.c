@@ -60,6 +60,50 @@ static void rows(void)
         }
 }
 
+/* ---- Storage types ---- */
+
+/* Patterns of all kinds become f32 and, whether those are exact or not, 16 bits again. */
+static void conversions_of(check_rng *rng, heed_type type, size_t n)
+{
+    const int exponent = type == HEED_TYPE_F16 ? 5 : 8;
+    uint16_t *patterns = malloc(n * sizeof *patterns), *want = malloc(n * sizeof *want);
+    float *x = kernels_random(rng, n);
+    for (size_t j = 0; j < n; j++)
+        patterns[j] = (uint16_t)check_next(rng);
+    for (size_t i = 0; usable[i]; i++) {
+        check_case("%s %s n %zu", heed_isa_name(usable[i]->isa), kernels_type_name(type), n);
+        uint16_t *from = check_alloc(n * sizeof *from, CHECK_GUARD_BEHIND);
+        uint16_t *to = check_alloc(n * sizeof *to, i % 2 ? CHECK_GUARD_BEFORE : CHECK_GUARD_BEHIND);
+        float *wide = check_output(n, CHECK_GUARD_BEHIND);
+        memcpy(from, patterns, n * sizeof *from);
+        usable[i]->widen_row(type, wide, from, n);
+        usable[i]->narrow_row(type, to, wide, n);
+        for (size_t j = 0; j < n; j++) {
+            const double value = check_narrow(patterns[j], exponent, 15 - exponent);
+            CHECK(isnan(value) ? isnan(wide[j]) : (double)wide[j] == value, "element %zu: %04x becomes %g, want %g", j,
+                (unsigned)patterns[j], (double)wide[j], value);
+            CHECK(isnan(value) || to[j] == patterns[j], "element %zu: %04x there and back is %04x", j,
+                (unsigned)patterns[j], (unsigned)to[j]);
+        }
+        usable[i]->narrow_row(type, to, check_input(x, n, CHECK_GUARD_BEHIND), n);
+        if (i == 0)
+            memcpy(want, to, n * sizeof *want);
+        CHECK(memcmp(to, want, n * sizeof *want) == 0, "rounded otherwise than by scalar");
+        check_free_all();
+    }
+    free(patterns);
+    free(want);
+    free(x);
+}
+
+static void conversions(void)
+{
+    check_rng rng = check_rng_named("conversions");
+    for (int type = HEED_TYPE_F16; type <= HEED_TYPE_BF16; type++)
+        for (size_t n = 1; n <= 100; n++)
+            conversions_of(&rng, (heed_type)type, n);
+}
+
 /* ---- Scores between product and softmax ---- */
 
 typedef struct score_case {
@@ -237,7 +281,7 @@ int main(int argc, char **argv)
 {
     const kernel_tables all = kernels_usable();
     usable = all.list;
-    static const check_test tests[] = { { "rows", rows }, { "scores", scores }, { "special_scores", special_scores },
-        { "merging", merging } };
+    static const check_test tests[] = { { "rows", rows }, { "conversions", conversions }, { "scores", scores },
+        { "special_scores", special_scores }, { "merging", merging } };
     return check_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }

@@ -71,6 +71,23 @@ INLINE void vf_store(float *p, vf a)
 {
     _mm256_storeu_ps(p, a);
 }
+INLINE void vf_store_f16(uint16_t *p, vf a)
+{
+    _mm_storeu_si128((__m128i *)(void *)p, _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
+}
+/* The upper half, plus one where the lower is more than a half, or is a half and the upper odd; NaN without rounding. */
+INLINE void vf_store_bf16(uint16_t *p, vf a)
+{
+    const __m256i bits = _mm256_castps_si256(a), upper = _mm256_srli_epi32(bits, 16);
+    const __m256i odd = _mm256_and_si256(upper, _mm256_set1_epi32(1));
+    const __m256i sum = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+    const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(a, a, _CMP_UNORD_Q));
+    const __m256i quiet = _mm256_or_si256(upper, _mm256_set1_epi32(0x40));
+    const __m256i words = _mm256_blendv_epi8(_mm256_srli_epi32(sum, 16), quiet, nan);
+    const __m256i pairs = _mm256_packus_epi32(words, words); /* each half twice in its own lane */
+    _mm_storeu_si128(
+        (__m128i *)(void *)p, _mm256_castsi256_si128(_mm256_permute4x64_epi64(pairs, _MM_SHUFFLE(3, 1, 2, 0))));
+}
 INLINE vf vf_load_n(const float *p, size_t n)
 {
     return _mm256_maskload_ps(p, vec_first(n));

@@ -72,6 +72,20 @@ INLINE void vf_store(float *p, vf a)
 {
     _mm512_storeu_ps(p, a);
 }
+INLINE void vf_store_f16(uint16_t *p, vf a)
+{
+    _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
+}
+/* The upper half, plus one where the lower is more than a half, or is a half and the upper odd; NaN without rounding. */
+INLINE void vf_store_bf16(uint16_t *p, vf a)
+{
+    const __m512i bits = _mm512_castps_si512(a), upper = _mm512_srli_epi32(bits, 16);
+    const __m512i odd = _mm512_and_epi32(upper, _mm512_set1_epi32(1));
+    const __m512i sum = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)));
+    const __mmask16 nan = _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q);
+    const __m512i words = _mm512_mask_or_epi32(_mm512_srli_epi32(sum, 16), nan, upper, _mm512_set1_epi32(0x40));
+    _mm256_storeu_si256((__m256i *)(void *)p, _mm512_cvtepi32_epi16(words));
+}
 INLINE vf vf_load_n(const float *p, size_t n)
 {
     return _mm512_maskz_loadu_ps(vec_first(n), p);

@@ -15,6 +15,8 @@ _Static_assert(HEED_LANES % VEC_LANES == 0, "virtual lanes must be whole vectors
 
 #include "pack.h"
 
+#include "convert.h"
+
 #include "decode.h"
 #include "softmax.h"
 
@@ -34,6 +36,8 @@ const heed_backend HEED_FN(heed_backend) = {
     .pack_k = HEED_FN(pack_k),
     .pack_kt = HEED_FN(pack_kt),
     .pack_v = HEED_FN(pack_v),
+    .widen_row = HEED_FN(widen_row),
+    .narrow_row = HEED_FN(narrow_row),
     .qk_tile = HEED_FN(qk_tile),
     .score_row = HEED_FN(score_row),
     .softmax_tile = { HEED_FN(softmax_tile_builtin), HEED_FN(softmax_tile_sleef) },

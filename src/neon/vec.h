@@ -71,6 +71,19 @@ INLINE void vf_store(float *p, vf a)
 {
     vst1q_f32(p, a);
 }
+INLINE void vf_store_f16(uint16_t *p, vf a)
+{
+    vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(a)));
+}
+/* The upper half, plus one where the lower is more than a half, or is a half and the upper odd; NaN without rounding. */
+INLINE void vf_store_bf16(uint16_t *p, vf a)
+{
+    const uint32x4_t bits = vreinterpretq_u32_f32(a), upper = vshrq_n_u32(bits, 16);
+    const uint32x4_t odd = vandq_u32(upper, vdupq_n_u32(1));
+    const uint32x4_t sum = vaddq_u32(bits, vaddq_u32(odd, vdupq_n_u32(0x7fff)));
+    const uint32x4_t quiet = vorrq_u32(upper, vdupq_n_u32(0x40));
+    vst1_u16(p, vmovn_u32(vbslq_u32(vceqq_f32(a, a), vshrq_n_u32(sum, 16), quiet)));
+}
 INLINE vf vf_load_n(const float *p, size_t n)
 {
     float lanes[4] = { 0.0f, 0.0f, 0.0f, 0.0f };

@@ -14,6 +14,10 @@
 #include <stdint.h>
 #include <string.h>
 
+/* One lane has nothing that must stay in vector registers; unrolled by hand the library is 8 kB larger, for 1 % fewer instructions. */
+#undef UNROLL
+#define UNROLL
+
 #define HEED_ISA_SUFFIX scalar
 #define VEC_ISA HEED_ISA_SCALAR
 enum {
@@ -64,6 +68,14 @@ INLINE vf vf_load_i8(const int8_t *p)
 INLINE void vf_store(float *p, vf a)
 {
     *p = a;
+}
+INLINE void vf_store_f16(uint16_t *p, vf a)
+{
+    *p = heed_to_f16(a);
+}
+INLINE void vf_store_bf16(uint16_t *p, vf a)
+{
+    *p = heed_to_bf16(a);
 }
 INLINE vf vf_load_n(const float *p, size_t n)
 {

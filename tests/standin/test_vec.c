@@ -177,6 +177,67 @@ static void narrow_types(void)
         narrow_type((narrow)type);
 }
 
+/* The magnitude that a pattern without sign stands for; infinity's is where the next number would be, to which what is nearer rounds. */
+static double magnitude(narrow type, uint32_t pattern)
+{
+    const uint32_t infinite = type == F16 ? 0x7c00 : 0x7f80;
+    if (pattern < infinite)
+        return fabs((double)narrow_value(type, pattern));
+    return 2.0 * magnitude(type, infinite - 1) - magnitude(type, infinite - 2);
+}
+
+/* Whether x rounds to the pattern: no neighbour is nearer, or as near and even. */
+static bool rounds_to(narrow type, float x, uint32_t pattern)
+{
+    const uint32_t rest = pattern & 0x7fff, infinite = type == F16 ? 0x7c00 : 0x7f80;
+    if (isnan(x))
+        return rest > infinite;
+    if (rest > infinite || (pattern >> 15 != 0) != (signbit(x) != 0) || (isinf(x) && rest != infinite))
+        return false;
+    const double far = isinf(x) ? 0.0 : fabs(fabs((double)x) - magnitude(type, rest));
+    for (int side = -1; side <= 1; side += 2) {
+        if ((side < 0 && rest == 0) || (side > 0 && rest == infinite) || isinf(x))
+            continue;
+        const double other = fabs(fabs((double)x) - magnitude(type, side < 0 ? rest - 1 : rest + 1));
+        if (other < far || (other == far && rest % 2 != 0))
+            return false;
+    }
+    return true;
+}
+
+/* Numbers half way between two patterns, and the floats beside them; after all those any number. */
+static float rounding_value(check_rng *rng, narrow type, uint32_t index)
+{
+    const uint32_t pattern = index / 3;
+    if (pattern >= (type == F16 ? 0x7c00 : 0x7f80))
+        return any_value(rng);
+    const float middle = (float)(0.5 * (magnitude(type, pattern) + magnitude(type, pattern + 1)));
+    const float x = index % 3 == 0 ? middle : nextafterf(middle, index % 3 == 1 ? 0.0f : INFINITY);
+    return pattern % 2 ? -x : x;
+}
+
+static void narrow_stores(void)
+{
+    check_rng rng = check_rng_named("stores of 16 bits");
+    const size_t bytes = LANES * sizeof(uint16_t);
+    void *const sides[] = { check_alloc(bytes, CHECK_GUARD_BEHIND), check_alloc(bytes, CHECK_GUARD_BEFORE) };
+    for (int type = F16; type <= BF16; type++)
+        for (uint32_t first = 0; first < 3 * 0x8000; first += LANES) {
+            uint16_t *to = sides[first / LANES % 2];
+            lanes x;
+            for (uint32_t i = 0; i < LANES; i++)
+                x.at[i] = rounding_value(&rng, (narrow)type, first + i);
+            if (type == F16)
+                vf_store_f16(to, vector(&x));
+            else
+                vf_store_bf16(to, vector(&x));
+            for (int i = 0; i < LANES; i++)
+                CHECK(rounds_to((narrow)type, x.at[i], to[i]), "%s of %a: %04x",
+                    type == F16 ? "vf_store_f16" : "vf_store_bf16", (double)x.at[i], (unsigned)to[i]);
+        }
+    check_free_all();
+}
+
 /* ---- Arithmetic ---- */
 
 typedef enum operation { ADD, SUB, MUL, DIV, MAX, OPERATIONS } operation;
@@ -465,6 +526,7 @@ static const check_test tests[] = {
     { "tails", tails },
     { "constants", constants },
     { "narrow_types", narrow_types },
+    { "narrow_stores", narrow_stores },
     { "two_operands", two_operands },
     { "fused", fused },
     { "choices", choices },

@@ -83,6 +83,16 @@ INLINE void vf_store(float *p, vf a)
 {
     memcpy(p, a.lane, sizeof a.lane);
 }
+INLINE void vf_store_f16(uint16_t *p, vf a)
+{
+    for (int i = 0; i < VEC_LANES; i++)
+        p[i] = heed_to_f16(a.lane[i]);
+}
+INLINE void vf_store_bf16(uint16_t *p, vf a)
+{
+    for (int i = 0; i < VEC_LANES; i++)
+        p[i] = heed_to_bf16(a.lane[i]);
+}
 INLINE vf vf_load_n(const float *p, size_t n)
 {
     vf r = vf_zero();

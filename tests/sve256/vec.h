@@ -68,6 +68,19 @@ INLINE void vf_store(float *p, vf a)
 {
     svst1_f32(svptrue_b32(), p, a);
 }
+INLINE void vf_store_f16(uint16_t *p, vf a)
+{
+    svst1h_u32(svptrue_b32(), p, svreinterpret_u32_f16(svcvt_f16_f32_x(svptrue_b32(), a)));
+}
+/* The upper half, plus one where the lower is more than a half, or is a half and the upper odd; NaN without rounding. */
+INLINE void vf_store_bf16(uint16_t *p, vf a)
+{
+    const svbool_t all = svptrue_b32();
+    const svuint32_t bits = svreinterpret_u32_f32(a), upper = svlsr_n_u32_x(all, bits, 16);
+    const svuint32_t sum = svadd_u32_x(all, bits, svadd_n_u32_x(all, svand_n_u32_x(all, upper, 1), 0x7fff));
+    const svuint32_t quiet = svorr_n_u32_x(all, upper, 0x40);
+    svst1h_u32(all, p, svsel_u32(svcmpeq_f32(all, a, a), svlsr_n_u32_x(all, sum, 16), quiet));
+}
 INLINE vf vf_load_n(const float *p, size_t n)
 {
     return svld1_f32(svwhilelt_b32_u64(0, n), p);
