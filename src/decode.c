@@ -36,21 +36,30 @@ static int strip_ranges(const heed_row_block *t, int32_t first, int32_t n, heed_
     return any;
 }
 
-/* 1 if all rows see the same keys of the ranges and no key between them is hidden: whatever values hold is then seen. */
-static int all_see(const heed_row_block *t, const heed_range *ranges)
+/* 1 if few rows have the same ranges, so that one pass over those keys serves all. */
+static int share_pass(const heed_row_block *t, const heed_range *ranges)
 {
-    int same = !heed_mask_hides_keys(t->run->tensors);
+    int same = t->m <= HEED_FEW;
     for (size_t i = 1; i < t->m; i++)
         same &= ranges[i].lo == ranges[0].lo && ranges[i].hi == ranges[0].hi;
     return same;
 }
 
+/* The same for values, which must not be multiplied by where they are hidden: a weight of 0 changes no sum, unless the value is not
+ * finite. */
+static int share_values(const heed_row_block *t, const heed_range *ranges)
+{
+    return (t->takes_finite || !heed_mask_hides_keys(t->run->tensors)) && share_pass(t, ranges);
+}
+
 /* Few rows read f32 rows where they are, so what all see is one strip: fewer pauses in the stream.  Narrow types gain nothing, nor do
  * pages. */
-static int32_t strip_keys(const heed_row_block *t, heed_type type)
+static int32_t strip_keys(const heed_row_block *t, int values)
 {
     const heed_plan *p = t->run->plan;
-    const int whole = type == HEED_TYPE_F32 && !p->attention.page_size && t->m <= HEED_FEW && all_see(t, t->ranges);
+    const heed_type type = values ? p->attention.type_v : p->attention.type_k;
+    const int whole = type == HEED_TYPE_F32 && !p->attention.page_size &&
+                      (values ? share_values(t, t->ranges) : share_pass(t, t->ranges));
     return whole ? HEED_BLOCK_KV : (int32_t)p->strip;
 }
 
@@ -61,8 +70,7 @@ static void for_strips(heed_row_block *t, int64_t block,
 {
     const heed_plan *p = t->run->plan;
     heed_range *strip = (heed_range *)(t->scratch + p->map.strip_ranges);
-    const int32_t keys = (int32_t)heed_block_keys(&t->seq, block),
-                  step = strip_keys(t, sums ? p->attention.type_v : p->attention.type_k);
+    const int32_t keys = (int32_t)heed_block_keys(&t->seq, block), step = strip_keys(t, sums != NULL);
     for (int32_t first = 0; first < keys; first += step) {
         const int32_t n = keys - first < step ? keys - first : step;
         if (strip_ranges(t, first, n, strip))
@@ -90,7 +98,7 @@ static void strip_values(
     heed_row_block *t, int64_t block, int32_t first, size_t n, const heed_range *strip, float *sums)
 {
     const heed_plan *p = t->run->plan;
-    if (t->m <= HEED_FEW && all_see(t, strip)) {
+    if (share_values(t, strip)) {
         const size_t lo = (size_t)strip[0].lo;
         heed_few_values(t->run, &t->seq, t->kv_head, block * HEED_BLOCK_KV + first + strip[0].lo,
             (size_t)strip[0].hi - lo, t->scores + first + lo, t->m, sums, width_v(p));
@@ -163,10 +171,31 @@ static int block_scores(heed_row_block *t, int64_t block)
     return 1;
 }
 
-/* Of a block that has weights: its weighted values. */
+/* n is a multiple of HEED_LANES. */
+static int has_nan(const float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i += HEED_LANES) {
+        int nan = 0;
+        for (size_t j = i; j < i + HEED_LANES; j++)
+            nan |= x[j] != x[j];
+        if (nan)
+            return 1;
+    }
+    return 0;
+}
+
+/* Of a block that has weights: its weighted values.  Where a mask hides keys one by one, first as if all values were finite, which is true but
+ * for what a hidden key may hold; a NaN tells, and then hidden keys are left out. */
 static void block_values(heed_row_block *t, int64_t block, float *sums)
 {
-    memset(sums, 0, t->m * width_v(t->run->plan) * sizeof(float));
+    const size_t n = t->m * width_v(t->run->plan);
+    t->takes_finite = heed_mask_hides_keys(t->run->tensors);
+    memset(sums, 0, n * sizeof(float));
+    for_strips(t, block, strip_values, sums);
+    if (!t->takes_finite || !has_nan(sums, n))
+        return;
+    t->takes_finite = 0;
+    memset(sums, 0, n * sizeof(float));
     for_strips(t, block, strip_values, sums);
 }
 

@@ -18,6 +18,7 @@ typedef struct heed_row_block {
     heed_mask_row *mask_row;
     float *scales_k, *scales_v; /* of the block of keys at work, int8 only */
     char *scratch;              /* this worker's, at the offsets of plan->map */
+    int takes_finite;           /* decode: values of keys hidden one by one are taken for finite, until a sum is NaN */
 } heed_row_block;
 
 /* Row block `index` (of plan->blocks_q) of a kv head, numbered over the whole batch. */
