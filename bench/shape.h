@@ -41,6 +41,7 @@ typedef enum shape_field {
     SHAPE_MASK,   /* a shape_mask */
     SHAPE_TYPE,   /* of keys and values: a heed_type */
     SHAPE_PAGE,   /* 0: keys and values are tensors; else they lie in pages of shape_page_size() tokens */
+    SHAPE_LAYOUT, /* a heed_layout, BHSD or BSHD */
     SHAPE_IO,     /* of queries and results: f32, f16 or bf16 */
     SHAPE_RAGGED, /* 1: the batch's sequences have lengths of their own, shape_keys() */
     SHAPE_FIELDS

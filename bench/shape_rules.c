@@ -8,6 +8,7 @@
 
 static const char *const mask_words[] = { "none", "bias", "boolean", "alibi", "softcap", NULL };
 static const char *const type_words[] = { "f32", "f16", "bf16", "i8", NULL };
+static const char *const layout_words[] = { "bhsd", "bshd", NULL };
 static const char *const io_words[] = { "f32", "f16", "bf16", NULL };
 static const char *const page_words[] = { "none", "16", "32", "64", "128", NULL };
 static const char *const exp_words[] = { "default", "builtin", "sleef", NULL };
@@ -35,18 +36,19 @@ const field_rule shape_field_rules[SHAPE_FIELDS] = {
     [SHAPE_WINDOW] = { "window", 0, MOST_SEQ, NULL },
     [SHAPE_MASK] = { "mask", SHAPE_NO_MASK, SHAPE_SOFTCAP, mask_words },
     [SHAPE_TYPE] = { "type", HEED_TYPE_F32, HEED_TYPE_I8, type_words },
+    [SHAPE_LAYOUT] = { "layout", HEED_LAYOUT_BHSD, HEED_LAYOUT_BSHD, layout_words },
     [SHAPE_IO] = { "io", HEED_TYPE_F32, HEED_TYPE_BF16, io_words },
     [SHAPE_PAGE] = { "page", 0, 4, page_words },
     [SHAPE_RAGGED] = { "ragged", 0, 1, NULL },
 };
 
 /* Fields of a kind, ending with SHAPE_FIELDS. */
-enum { MOST_FIELDS = 18 };
+enum { MOST_FIELDS = 19 };
 
 static const shape_field fields_of[SHAPE_KINDS][MOST_FIELDS] = {
     [SHAPE_ATTENTION] = { SHAPE_BATCH, SHAPE_HEADS, SHAPE_KV_HEADS, SHAPE_SEQ, SHAPE_SEQ_Q, SHAPE_SEQ_KV, SHAPE_DIM,
-        SHAPE_DIM_V, SHAPE_CAUSAL, SHAPE_EXP_KIND, SHAPE_STREAM, SHAPE_WINDOW, SHAPE_MASK, SHAPE_TYPE, SHAPE_IO,
-        SHAPE_PAGE, SHAPE_RAGGED, SHAPE_FIELDS },
+        SHAPE_DIM_V, SHAPE_CAUSAL, SHAPE_EXP_KIND, SHAPE_STREAM, SHAPE_WINDOW, SHAPE_MASK, SHAPE_TYPE, SHAPE_LAYOUT,
+        SHAPE_IO, SHAPE_PAGE, SHAPE_RAGGED, SHAPE_FIELDS },
     [SHAPE_LINEAR] = { SHAPE_ROWS, SHAPE_IN, SHAPE_OUT, SHAPE_STREAM, SHAPE_FIELDS },
     [SHAPE_LAYER] = { SHAPE_BATCH, SHAPE_SEQ, SHAPE_MODEL, SHAPE_HEADS, SHAPE_KV_HEADS, SHAPE_DIM, SHAPE_CAUSAL,
         SHAPE_FIELDS },

@@ -80,6 +80,7 @@ static int append(attention_work *w, size_t tokens)
     cache.capacity = a->seq_len_kv;
     cache.type_k = a->type_k;
     cache.type_v = a->type_v;
+    cache.layout = a->layout;
     cache.page_size = a->page_size;
     cache.num_pages = a->num_pages;
     cache.page_table = w->tensors.page_table;
@@ -204,6 +205,7 @@ bench_work *work_attention(const bench_shape *shape, const work_options *options
     a.head_dim = f[SHAPE_DIM];
     a.head_dim_v = f[SHAPE_DIM_V];
     a.type_k = a.type_v = (heed_type)f[SHAPE_TYPE];
+    a.layout = (heed_layout)f[SHAPE_LAYOUT];
     a.type_q = a.type_out = (heed_type)f[SHAPE_IO];
     a.page_size = shape_page_size(shape);
     a.num_pages = a.page_size ? a.batch * ((a.seq_len_kv + a.page_size - 1) / a.page_size) : 0;

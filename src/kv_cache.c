@@ -154,12 +154,15 @@ static void copy_elements(char *to, int64_t step, const char *from, size_t size,
 {
     if (step == 1)
         memcpy(to, from, (size_t)n * size);
-    for (int64_t i = 0; step != 1 && i < n; i++)
-        switch (size) {
-        case 1: to[i * step] = from[i]; break;
-        case 2: memcpy(to + i * step * 2, from + i * 2, 2); break;
-        default: memcpy(to + i * step * 4, from + i * 4, 4); break;
-        }
+    else if (size == 1)
+        for (int64_t i = 0; i < n; i++)
+            to[i * step] = from[i];
+    else if (size == 2)
+        for (int64_t i = 0; i < n; i++)
+            memcpy(to + i * step * 2, from + i * 2, 2);
+    else
+        for (int64_t i = 0; i < n; i++)
+            memcpy(to + i * step * 4, from + i * 4, 4);
 }
 
 /* Steps of scale, to nearest even; a subnormal scale makes more than 127 of some.  What has no scale becomes 0. */

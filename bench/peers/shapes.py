@@ -5,9 +5,9 @@
 import itertools
 import re
 
-WORDS = ("exp", "mask", "type", "io", "page")
+WORDS = ("exp", "mask", "type", "io", "layout", "page")
 ATTENTION_DEFAULTS = {"batch": 1, "causal": 0, "exp": "default", "stream": 0, "window": 0, "mask": "none",
-                      "type": "f32", "io": "f32", "page": "none", "ragged": 0}
+                      "type": "f32", "io": "f32", "layout": "bhsd", "page": "none", "ragged": 0}
 
 
 class BadShapes(Exception):
@@ -78,7 +78,8 @@ def full_name(shape):
 def is_plain(shape):
     """Keys and values are f32 tensors of one length: what is compared with others."""
     return shape["kind"] != "attention" or (
-        shape["type"] == shape["io"] == "f32" and shape["page"] == "none" and not shape["ragged"])
+        shape["type"] == shape["io"] == "f32" and shape["layout"] == "bhsd" and shape["page"] == "none"
+        and not shape["ragged"])
 
 
 def choose(shapes, pattern):
