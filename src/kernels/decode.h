@@ -277,7 +277,9 @@ INLINE size_t few_pass_rows(const int m, size_t row_bytes)
 }
 
 /* All columns of a page of values, then of the next: in long passes over a part of every row the processor does not see that all is
- * read, so does nothing ahead.  Where there are more than two passes, or few rows in a page, all lines are touched before. */
+ * read, so does nothing ahead.  Where there are more than two passes, or few rows in a page, all lines are touched before; of a paged cache,
+ * whose pages begin a new stream each, half a page at a time where one row does little with it.  int8, on which one works longer than it takes
+ * to read it, is asked for two pages ahead where a pass does not see all of a row. */
 INLINE void few_values_m(const heed_type type, const int m, const heed_few *t)
 {
     const int vecs = FEW_WIDE / m < 8 ? FEW_WIDE / m : 8, half = vecs == 8 ? 4 : vecs;
