@@ -76,7 +76,7 @@ def full_name(shape):
 
 
 def is_plain(shape):
-    """Keys and values are f32 tensors of one length: what is compared with others."""
+    """All tensors are f32, a head by itself, of one length: what is compared with others."""
     return shape["kind"] != "attention" or (
         shape["type"] == shape["io"] == "f32" and shape["layout"] == "bhsd" and shape["page"] == "none"
         and not shape["ragged"])

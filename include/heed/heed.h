@@ -327,8 +327,8 @@ HEED_API heed_status heed_merge(int64_t parts, int64_t rows, int64_t head_dim_v,
  * behind it copies the last shared page first.  Keys of a page are read up to a multiple of 16 tokens, and what lies beyond the
  * sequence's length changes nothing.
  *
- * In huge pages (madvise MADV_HUGEPAGE under Linux) a large cache of f32 or f16, or one in pages, is read in 0.77 to 0.94 of
- * the time.  In HEED_LAYOUT_BSHD a step over a long contiguous cache takes 1.8 to 2.2 times as long as in BHSD, because a head's tokens
+ * In huge pages (madvise MADV_HUGEPAGE under Linux) a large cache is read in 0.8 to 1 of the time, one in pages in 0.87 to 0.97.
+ * In HEED_LAYOUT_BSHD a step over a long contiguous cache takes 1.8 to 2.2 times as long as in BHSD, because a head's tokens
  * lie apart.
  *
  * To read a cache, give heed_attention the same types, sizes and strides and heed_tensors the same pointers, with seq_len_kv =

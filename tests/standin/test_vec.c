@@ -177,10 +177,15 @@ static void narrow_types(void)
         narrow_type((narrow)type);
 }
 
+static uint32_t infinite_pattern(narrow type)
+{
+    return type == F16 ? 0x7c00 : 0x7f80;
+}
+
 /* The magnitude that a pattern without sign stands for; infinity's is where the next number would be, to which what is nearer rounds. */
 static double magnitude(narrow type, uint32_t pattern)
 {
-    const uint32_t infinite = type == F16 ? 0x7c00 : 0x7f80;
+    const uint32_t infinite = infinite_pattern(type);
     if (pattern < infinite)
         return fabs((double)narrow_value(type, pattern));
     return 2.0 * magnitude(type, infinite - 1) - magnitude(type, infinite - 2);
@@ -189,14 +194,16 @@ static double magnitude(narrow type, uint32_t pattern)
 /* Whether x rounds to the pattern: no neighbour is nearer, or as near and even. */
 static bool rounds_to(narrow type, float x, uint32_t pattern)
 {
-    const uint32_t rest = pattern & 0x7fff, infinite = type == F16 ? 0x7c00 : 0x7f80;
+    const uint32_t rest = pattern & 0x7fff, infinite = infinite_pattern(type);
     if (isnan(x))
         return rest > infinite;
-    if (rest > infinite || (pattern >> 15 != 0) != (signbit(x) != 0) || (isinf(x) && rest != infinite))
+    if (rest > infinite || (pattern >> 15 != 0) != (signbit(x) != 0))
         return false;
-    const double far = isinf(x) ? 0.0 : fabs(fabs((double)x) - magnitude(type, rest));
+    if (isinf(x))
+        return rest == infinite;
+    const double far = fabs(fabs((double)x) - magnitude(type, rest));
     for (int side = -1; side <= 1; side += 2) {
-        if ((side < 0 && rest == 0) || (side > 0 && rest == infinite) || isinf(x))
+        if ((side < 0 && rest == 0) || (side > 0 && rest == infinite))
             continue;
         const double other = fabs(fabs((double)x) - magnitude(type, side < 0 ? rest - 1 : rest + 1));
         if (other < far || (other == far && rest % 2 != 0))
@@ -209,7 +216,7 @@ static bool rounds_to(narrow type, float x, uint32_t pattern)
 static float rounding_value(check_rng *rng, narrow type, uint32_t index)
 {
     const uint32_t pattern = index / 3;
-    if (pattern >= (type == F16 ? 0x7c00 : 0x7f80))
+    if (pattern >= infinite_pattern(type))
         return any_value(rng);
     const float middle = (float)(0.5 * (magnitude(type, pattern) + magnitude(type, pattern + 1)));
     const float x = index % 3 == 0 ? middle : nextafterf(middle, index % 3 == 1 ? 0.0f : INFINITY);
