@@ -18,7 +18,7 @@ static float *shared_values(const heed_run_state *r, int64_t wave_head, int64_t 
 {
     const heed_plan *p = r->plan;
     return (float *)(r->workspace + p->packed_v) + (size_t)wave_head * p->panels_v +
-           (size_t)block * HEED_BLOCK_KV * heed_round_up((size_t)p->attention.head_dim_v, (size_t)p->backend->nr);
+           (size_t)block * HEED_BLOCK_KV * p->width_v;
 }
 
 static char *shared_finite(const heed_run_state *r, int64_t wave_head, int64_t block)
@@ -55,9 +55,8 @@ static void shared_block(heed_row_block *t, int64_t wave_head, int64_t block, co
     heed_rows_softmax(t, &t->state, block);
     if (!finite)
         heed_rows_mark_hidden(t, block);
-    p->backend->pv_tile(t->out, heed_round_up(dv, (size_t)p->backend->nr), t->scores, HEED_LD_SCORES,
-        shared_values(r, wave_head, block), heed_block_keys(&t->seq, block), t->ranges, t->m, dv, finite, t->state.keep,
-        t->state.add);
+    p->backend->pv_tile(t->out, p->width_v, t->scores, HEED_LD_SCORES, shared_values(r, wave_head, block),
+        heed_block_keys(&t->seq, block), t->ranges, t->m, dv, finite, t->state.keep, t->state.add);
 }
 
 /* The bias is asked for a block ahead, because finding what a row sees of a block reads of it already; that of the first block during
@@ -85,7 +84,8 @@ void heed_query_task(void *argument, int64_t index, int32_t worker)
     const heed_plan *p = r->plan;
     const int64_t wave_head = index / p->blocks_q;
     heed_row_block t;
-    heed_rows_begin(&t, r, r->first_head + wave_head, rows_of_task(p, index % p->blocks_q), worker);
+    heed_rows_begin(&t, r, r->first_head + wave_head * p->together, (size_t)p->together,
+        rows_of_task(p, index % p->blocks_q), worker);
     heed_rows_clear_weights(&t);
     if (t.m == 0)
         return;

@@ -75,7 +75,8 @@ typedef struct heed_few {
     /* Transposed keys, 16 at a time: readable as 16 even where the last has fewer. */
     const void *units[HEED_FEW_UNITS];
     uintptr_t units_ahead[HEED_FEW_UNITS];
-    /* Asked for meanwhile: next + p * next_step with each dimension p, or with every second of 16 bits; 0: nothing. */
+    /* Asked for meanwhile.  Keys as rows: n * d elements from next on, 0: what follows rows that are in order.  Transposed keys: next + p *
+     * next_step with each dimension p, or with every second of 16 bits, 0: nothing.  Values: next + j * next_step with row j. */
     uintptr_t next;
     size_t next_step;
 } heed_few;

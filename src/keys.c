@@ -73,6 +73,16 @@ static uintptr_t page_ahead(const heed_run_state *r, const heed_sequence *s, con
     return pages * size + (uintptr_t)within * bytes_a_token;
 }
 
+/* Heads that are taken together ask for the next n tokens of all heads, each for its share in the order of memory. */
+static uintptr_t next_share(const heed_run_state *r, const heed_sequence *s, const void *base,
+    const heed_strides *strides, size_t size, int64_t kv_head, int64_t key, size_t n)
+{
+    if (r->plan->together == 1 || key + (int64_t)n >= s->len_kv)
+        return 0;
+    const uintptr_t all = n * (size_t)strides->seq * size, share = n * (size_t)strides->head * size;
+    return (uintptr_t)tensor_row(s, base, strides, size, 0, key) + all + (uintptr_t)kv_head * share;
+}
+
 void heed_pack_keys(
     const heed_run_state *r, const heed_sequence *s, int64_t kv_head, int64_t first, size_t n, float *panels)
 {
@@ -111,7 +121,7 @@ static piece values_at(const heed_run_state *r, const heed_sequence *s, int64_t 
     const size_t size = heed_type_size(a->type_v), dv = (size_t)a->head_dim_v;
     if (!a->page_size)
         return (piece){ tensor_row(s, r->tensors->v, strides, size, kv_head, key), row_distance(strides, n), n,
-            strides->seq == a->head_dim_v ? 0 : row_ahead(strides, size) };
+            strides->seq == a->head_dim_v || r->plan->together > 1 ? 0 : row_ahead(strides, size) };
     const size_t within = (size_t)(key % a->page_size);
     return (piece){ page_part(r, s, r->tensors->v, strides, size, kv_head, key) + within * dv * size, (ptrdiff_t)dv,
         smaller((size_t)a->page_size - within, n), page_ahead(r, s, strides, size, key, dv * size) };
@@ -164,7 +174,8 @@ void heed_few_scores(const heed_run_state *r, const heed_sequence *s, int64_t kv
     if (!a->page_size) {
         t.from = tensor_row(s, r->tensors->k, strides, size, kv_head, first);
         t.ld = row_distance(strides, n);
-        t.ahead = row_ahead(strides, size);
+        t.next = next_share(r, s, r->tensors->k, strides, size, kv_head, first, n);
+        t.ahead = r->plan->together > 1 ? 0 : row_ahead(strides, size);
         t.room = room;
         r->plan->backend->qk_few(a->type_k, &t);
         return;
@@ -180,6 +191,8 @@ void heed_few_values(const heed_run_state *r, const heed_sequence *s, int64_t kv
     const float *weights, size_t m, float *sums, size_t ld_sums)
 {
     const heed_attention *a = &r->plan->attention;
+    const size_t size = heed_type_size(a->type_v);
+    const uintptr_t share = next_share(r, s, r->tensors->v, &a->strides_v, size, kv_head, first, n);
     heed_few t = { .to = sums, .ld_to = ld_sums, .ld_rows = HEED_LD_SCORES, .m = m, .d = (size_t)a->head_dim_v };
     for (size_t j = 0; j < n; j += t.n) {
         const piece v = values_at(r, s, kv_head, first + (int64_t)j, n - j);
@@ -188,8 +201,19 @@ void heed_few_values(const heed_run_state *r, const heed_sequence *s, int64_t kv
         t.ld = v.ld;
         t.n = v.n;
         t.ahead = v.ahead;
+        t.next = share ? share : (uintptr_t)v.from + v.ahead;
+        t.next_step = (size_t)(share ? (ptrdiff_t)t.d : v.ld) * size;
         r->plan->backend->pv_few(a->type_v, &t);
     }
+}
+
+static void gather_rows(float *to, const void *rows, ptrdiff_t step, size_t n)
+{
+    const float *from = rows;
+    if (step == 1)
+        memcpy(to, from, n * sizeof *to);
+    for (size_t j = 0; step != 1 && j < n; j++)
+        to[j] = from[(ptrdiff_t)j * step];
 }
 
 static void gather(const heed_run_state *r, const heed_sequence *s, const float *scales, int64_t kv_head, int64_t first,
@@ -197,13 +221,13 @@ static void gather(const heed_run_state *r, const heed_sequence *s, const float 
 {
     const heed_attention *a = &r->plan->attention;
     const heed_strides *strides = &a->strides_scales;
-    const size_t page = (size_t)a->page_size, together = page ? page : strides->seq == 1 ? n : 1;
-    for (size_t j = 0; j < n; j += together) {
-        const int64_t key = first + (int64_t)j;
-        const char *from = page ? page_part(r, s, scales, strides, sizeof(float), kv_head, key)
-                                : tensor_row(s, scales, strides, sizeof(float), kv_head, key);
-        memcpy(to + j, from, smaller(together, n - j) * sizeof(float));
-    }
+    const size_t page = (size_t)a->page_size;
+    if (page)
+        for (size_t j = 0; j < n; j += page)
+            memcpy(to + j, page_part(r, s, scales, strides, sizeof(float), kv_head, first + (int64_t)j),
+                smaller(page, n - j) * sizeof(float));
+    else
+        gather_rows(to, tensor_row(s, scales, strides, sizeof(float), kv_head, first), row_distance(strides, n), n);
     for (size_t j = n; j < heed_round_up(n, HEED_LANES); j++)
         to[j] = 0.0f;
 }

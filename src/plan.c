@@ -17,8 +17,13 @@ enum {
     TASKS_A_THREAD = 16,
     /* Stretches of keys for each thread, where keys are split: each costs a pass over partial results. */
     SPLITS_A_THREAD = 8,
-    /* Kv heads a thread has when keys need not be split. */
-    HEADS_A_THREAD = 4
+    /* Tasks a thread has, of a kv head or of all of a sequence, when keys need not be split. */
+    HEADS_A_THREAD = 4,
+    /* Of heads that are taken together: how many, bytes of a token, bytes of a strip of tokens.  A strip, the next, and what a worker
+     * keeps for each head stay in L2. */
+    TOGETHER_HEADS = 64,
+    TOGETHER_TOKEN = 16384,
+    TOGETHER_STRIP = 131072
 };
 
 heed_status heed_choose(
@@ -61,7 +66,8 @@ static double work_of(const heed_plan *plan, double keys)
 
 int32_t heed_plan_workers(const heed_plan *plan, double keys)
 {
-    return heed_threads_for(&plan->threads, work_of(plan, keys), plan->kv_heads * plan->blocks_q * plan->splits);
+    return heed_threads_for(
+        &plan->threads, work_of(plan, keys), plan->kv_heads / plan->together * plan->blocks_q * plan->splits);
 }
 
 /* Waves of the same number of heads, where that is possible: a short last one would be waited for as long as the others. */
@@ -75,15 +81,48 @@ static void cut_into_waves(heed_plan *plan)
     plan->wave = divide_up(plan->kv_heads, waves < 1 ? 1 : waves);
 }
 
+/* 1 if the heads of a token lie side by side, and nothing else between one token and the next. */
+static int side_by_side(const heed_strides *s, int64_t heads, int64_t dim, size_t size)
+{
+    return s->head == dim && s->seq == heads * dim && (size_t)s->seq * size <= TOGETHER_TOKEN;
+}
+
+/* Tokens of a strip: whole units of keys. */
+static int32_t strip_tokens(const heed_strides *s, size_t size)
+{
+    const size_t fit = TOGETHER_STRIP / ((size_t)s->seq * size) / HEED_LANES * HEED_LANES;
+    return (int32_t)(fit < HEED_LANES ? HEED_LANES : fit > HEED_STRIP_KV ? HEED_STRIP_KV : fit);
+}
+
+/* A head alone would read a piece of every row, at half of the speed of rows in order: one task takes all heads of a sequence, if that
+ * leaves tasks enough. */
+static void choose_together(heed_plan *plan)
+{
+    const heed_attention *a = &plan->attention;
+    const int64_t heads = a->num_kv_heads;
+    const size_t size_k = heed_type_size(a->type_k), size_v = heed_type_size(a->type_v);
+    const int fits = side_by_side(&a->strides_k, heads, a->head_dim, size_k) &&
+                     side_by_side(&a->strides_v, heads, a->head_dim_v, size_v);
+    const int enough = plan->threads.num_threads == 1 ||
+                       a->batch * plan->blocks_kv >= (int64_t)HEADS_A_THREAD * plan->threads.num_threads;
+    const int few = plan->rows <= HEED_FEW && heads <= TOGETHER_HEADS && plan->backend->lanes >= 4;
+    plan->together = 1;
+    if (!fits || !few || !enough || a->page_size)
+        return;
+    plan->together = heads;
+    plan->together_keys = strip_tokens(&a->strides_k, size_k);
+    plan->together_values = strip_tokens(&a->strides_v, size_v);
+}
+
 /* Splitting costs a pass over partial results, a hundredth of the keys' and values' bytes. */
 static void split_keys(heed_plan *plan)
 {
     plan->splits = 1;
     plan->split_blocks = plan->blocks_kv;
-    const int64_t threads = plan->threads.num_threads;
-    if (plan->packs_shared || threads == 1 || plan->blocks_kv < 2 || plan->kv_heads >= HEADS_A_THREAD * threads)
+    const int64_t threads = plan->threads.num_threads, tasks = plan->kv_heads / plan->together;
+    if (plan->packs_shared || threads == 1 || plan->blocks_kv < 2 || tasks >= HEADS_A_THREAD * threads)
         return;
-    const int64_t wanted = divide_up(SPLITS_A_THREAD * threads, plan->kv_heads);
+    const int64_t wanted = divide_up(SPLITS_A_THREAD * threads, tasks);
     plan->split_blocks = divide_up(plan->blocks_kv, wanted);
     plan->splits = divide_up(plan->blocks_kv, plan->split_blocks);
 }
@@ -101,6 +140,8 @@ static void cut_into_tasks(heed_plan *plan)
     plan->kv_heads = a->batch * a->num_kv_heads;
     plan->packs_shared = plan->blocks_q > 1;
     plan->strip = (size_t)(nr > HEED_STRIP_KV ? nr : HEED_STRIP_KV);
+    plan->width_v = heed_round_up((size_t)a->head_dim_v, (size_t)nr);
+    choose_together(plan);
     split_keys(plan);
     plan->workers = heed_plan_workers(plan, (double)plan->kv_heads * (double)a->seq_len_kv);
     if (plan->workers == 1)
@@ -120,29 +161,31 @@ static int place_rows(size_t *size, size_t *offset, size_t count, size_t width)
     return heed_multiply(count, width, &floats) && heed_place(size, offset, floats, sizeof(float));
 }
 
-static int map_scratch(heed_plan *plan, size_t width_v)
+static int map_scratch(heed_plan *plan)
 {
     heed_scratch_map *map = &plan->map;
     const size_t rows = (size_t)plan->block_rows, padded = heed_round_up(rows, HEED_LANES);
-    const size_t d = (size_t)plan->attention.head_dim;
+    const size_t d = (size_t)plan->attention.head_dim, heads = (size_t)plan->together;
     map->size = 0;
-    plan->score_rows = rows > HEED_SCORE_ROWS ? rows : HEED_SCORE_ROWS;
-    return place_rows(&map->size, &map->q, rows, d) &&
-           place_rows(&map->size, &map->scores, plan->score_rows, HEED_LD_SCORES) &&
-           place_rows(&map->size, &map->factors, 2 * HEED_BLOCKS_TOGETHER, padded) &&
-           place_rows(&map->size, &map->out, rows, width_v) && place_rows(&map->size, &map->state, 6, padded) &&
-           heed_place(&map->size, &map->ranges, HEED_BLOCKS_TOGETHER * padded, sizeof(heed_range)) &&
+    plan->score_rows = rows > HEED_SCORE_ROWS / heads ? rows : HEED_SCORE_ROWS / heads;
+    return place_rows(&map->size, &map->q, heads * rows, d) &&
+           place_rows(&map->size, &map->scores, heads * plan->score_rows, HEED_LD_SCORES) &&
+           place_rows(&map->size, &map->factors, heads * 2 * HEED_BLOCKS_TOGETHER, padded) &&
+           place_rows(&map->size, &map->out, heads * rows, plan->width_v) &&
+           place_rows(&map->size, &map->sums, heads * rows, plan->width_v) &&
+           place_rows(&map->size, &map->state, heads * 6, padded) &&
+           heed_place(&map->size, &map->ranges, heads * HEED_BLOCKS_TOGETHER * padded, sizeof(heed_range)) &&
+           heed_place(&map->size, &map->used, heads * HEED_BLOCKS_TOGETHER, 1) &&
            heed_place(&map->size, &map->asks, padded, sizeof(uintptr_t)) &&
            heed_place(&map->size, &map->mask_row, 1, sizeof(heed_mask_row)) &&
            place_rows(&map->size, &map->scales, 2, HEED_BLOCK_KV + HEED_LANES) &&
            heed_place(&map->size, &map->strip_ranges, padded, sizeof(heed_range)) &&
            place_rows(&map->size, &map->packed_k, plan->strip, heed_round_up(d, HEED_LANES)) &&
-           place_rows(&map->size, &map->packed_v, plan->strip, width_v) &&
-           place_rows(&map->size, &map->sums, rows, width_v);
+           place_rows(&map->size, &map->packed_v, plan->strip, plan->width_v);
 }
 
 /* What the tasks of a wave share: packed keys and values, or partial results. */
-static int map_wave(heed_plan *plan, size_t *size, size_t width_v)
+static int map_wave(heed_plan *plan, size_t *size)
 {
     const size_t keys = heed_packed_columns(plan->backend, (size_t)plan->attention.seq_len_kv);
     const size_t wave = (size_t)plan->wave, rows = (size_t)plan->block_rows;
@@ -152,19 +195,19 @@ static int map_wave(heed_plan *plan, size_t *size, size_t width_v)
     if (!heed_multiply(wave, (size_t)plan->blocks_kv, &blocks) || !heed_place(size, &plan->finite, blocks, 1))
         return 0;
     if (!plan->packs_shared)
-        return heed_multiply(rows, width_v, &plan->partial) &&
+        return heed_multiply(rows, plan->width_v, &plan->partial) &&
                heed_add(&plan->partial, 2 * heed_round_up(rows, HEED_LANES)) &&
                place_rows(size, &plan->partials, blocks, plan->partial);
     return heed_multiply(keys, (size_t)plan->attention.head_dim, &plan->panels_k) &&
-           heed_multiply(keys, width_v, &plan->panels_v) && place_rows(size, &plan->packed_k, wave, plan->panels_k) &&
+           heed_multiply(keys, plan->width_v, &plan->panels_v) &&
+           place_rows(size, &plan->packed_k, wave, plan->panels_k) &&
            place_rows(size, &plan->packed_v, wave, plan->panels_v);
 }
 
 static int map_workspace(heed_plan *plan)
 {
-    const size_t width_v = heed_round_up((size_t)plan->attention.head_dim_v, (size_t)plan->backend->nr);
     size_t size = 0;
-    if (!map_scratch(plan, width_v) || !map_wave(plan, &size, width_v) ||
+    if (!map_scratch(plan) || !map_wave(plan, &size) ||
         !heed_place(&size, &plan->scratch, (size_t)plan->workers, plan->map.size) ||
         !heed_add(&size, HEED_ALIGNMENT - 1))
         return 0;

@@ -17,8 +17,9 @@ enum {
 
 /* Byte offsets into one worker's scratch. */
 typedef struct heed_scratch_map {
-    size_t q, scores, factors, out, state, ranges, asks, mask_row, scales;
-    size_t strip_ranges, packed_k, packed_v, sums; /* short queries: one strip's panels, one block's weighted values */
+    size_t q, scores, factors, out, state, ranges, sums, used; /* for each kv head of its task */
+    size_t asks, mask_row, scales;
+    size_t strip_ranges, packed_k, packed_v; /* short queries: one strip's panels */
     size_t size;
 } heed_scratch_map;
 
@@ -37,6 +38,10 @@ struct heed_plan {
     int64_t blocks_q;   /* tasks of a kv head */
     int64_t blocks_kv;  /* blocks of HEED_BLOCK_KV keys */
 
+    /* Kv heads of a task: 1, or all of a sequence, which are then read in the order of memory, so many tokens at a time. */
+    int64_t together;
+    int32_t together_keys, together_values;
+
     /* Kv heads are worked on in waves: keys and values of a wave are packed, then its tasks run.  A wave of one head keeps the
      * packed panels in cache; more threads take more heads so that all have work. */
     int packs_shared; /* 0: one block of rows a kv head, which packs strip by strip into its own scratch */
@@ -44,7 +49,8 @@ struct heed_plan {
     int64_t wave;
     int32_t workers;
     size_t strip;      /* keys of a strip */
-    size_t score_rows; /* of a block each, that a worker has room for */
+    size_t width_v;    /* floats between rows of weighted values: whole panels */
+    size_t score_rows; /* of a block each, that a worker has room for, for each of its kv heads */
 
     /* Where kv heads alone do not keep the threads busy, their blocks of keys are computed in stretches. */
     int64_t splits;       /* stretches of a kv head; 1: not split */

@@ -25,13 +25,38 @@ static int64_t query_position(const heed_row_block *t, size_t i)
     return (t->first_row + (int64_t)i) / t->run->plan->group;
 }
 
-void heed_rows_begin(heed_row_block *t, const heed_run_state *r, int64_t head, int64_t index, int32_t worker)
+/* What the head at work has for itself. */
+static void find_head(heed_row_block *t)
+{
+    const heed_plan *p = t->run->plan;
+    const size_t rows = (size_t)p->block_rows, padded = heed_round_up(rows, HEED_LANES);
+    t->q = (float *)(t->scratch + p->map.q) + t->head * rows * (size_t)p->attention.head_dim;
+    t->out = (float *)(t->scratch + p->map.out) + t->head * rows * p->width_v;
+    float *state = (float *)(t->scratch + p->map.state) + t->head * 6 * padded;
+    t->state = (heed_rows){ state, state + padded, state + 2 * padded, state + 3 * padded, state + 4 * padded,
+        state + 5 * padded };
+    t->slot = HEED_BLOCKS_TOGETHER;
+}
+
+void heed_rows_take_head(heed_row_block *t, size_t head)
+{
+    if (t->head == head)
+        return;
+    t->kv_head += (int64_t)head - (int64_t)t->head;
+    t->head = head;
+    find_head(t);
+}
+
+void heed_rows_begin(
+    heed_row_block *t, const heed_run_state *r, int64_t head, size_t heads, int64_t index, int32_t worker)
 {
     const heed_plan *p = r->plan;
-    const size_t padded = heed_round_up((size_t)p->block_rows, HEED_LANES);
-    char *scratch = r->workspace + p->scratch + (size_t)worker * p->map.size;
     t->run = r;
+    t->scratch = r->workspace + p->scratch + (size_t)worker * p->map.size;
     t->kv_head = head % p->attention.num_kv_heads;
+    t->heads = heads;
+    t->head = 0;
+    t->wave_head = -1;
     t->seq = heed_sequence_of(p, r->tensors, head / p->attention.num_kv_heads);
     t->first_row = index * p->block_rows;
     t->m = (size_t)min64(p->rows - t->first_row, p->block_rows);
@@ -39,17 +64,11 @@ void heed_rows_begin(heed_row_block *t, const heed_run_state *r, int64_t head, i
         const int64_t left = t->seq.len_q * p->group - t->first_row;
         t->m = left < 0 ? 0 : (size_t)min64((int64_t)t->m, left);
     }
-    t->scratch = scratch;
-    t->q = (float *)(scratch + p->map.q);
-    t->scores = (float *)(scratch + p->map.scores);
-    t->out = (float *)(scratch + p->map.out);
-    float *state = (float *)(scratch + p->map.state);
-    const heed_rows rows = { state, state + padded, state + 2 * padded, state + 3 * padded, state + 4 * padded,
-        state + 5 * padded };
-    t->state = rows;
-    t->ranges = (heed_range *)(scratch + p->map.ranges);
-    t->mask_row = (heed_mask_row *)(scratch + p->map.mask_row);
-    t->scales_k = (float *)(scratch + p->map.scales);
+    find_head(t);
+    t->scores = (float *)(t->scratch + p->map.scores);
+    t->ranges = (heed_range *)(t->scratch + p->map.ranges);
+    t->mask_row = (heed_mask_row *)(t->scratch + p->map.mask_row);
+    t->scales_k = (float *)(t->scratch + p->map.scales);
     t->scales_v = t->scales_k + HEED_BLOCK_KV + HEED_LANES;
 }
 
@@ -77,22 +96,29 @@ static void gather_queries(heed_row_block *t)
     }
 }
 
-void heed_rows_reset(heed_row_block *t)
+static void reset_head(heed_row_block *t)
 {
     const heed_plan *p = t->run->plan;
-    const heed_attention *a = &p->attention;
     const size_t padded = heed_round_up(t->m, HEED_LANES);
     for (size_t i = 0; i < padded; i++) {
         t->state.max[i] = t->state.block_max[i] = -INFINITY;
         t->state.sum[i] = t->state.block_sum[i] = 0.0f;
         t->state.keep[i] = t->state.add[i] = 0.0f;
     }
-    memset(t->out, 0, t->m * heed_round_up((size_t)a->head_dim_v, (size_t)p->backend->nr) * sizeof(float));
-    for (int32_t j = 0; t->run->masks_scores && j < HEED_BLOCK_KV + HEED_LANES; j++)
-        t->mask_row->count[j] = (float)j;
+    memset(t->out, 0, t->m * p->width_v * sizeof(float));
     const heed_span seen = heed_rows_blocks(t);
     if (seen.lo < seen.hi)
         gather_queries(t);
+}
+
+void heed_rows_reset(heed_row_block *t)
+{
+    for (int32_t j = 0; t->run->masks_scores && j < HEED_BLOCK_KV + HEED_LANES; j++)
+        t->mask_row->count[j] = (float)j;
+    for (size_t head = 0; head < t->heads; head++) {
+        heed_rows_take_head(t, head);
+        reset_head(t);
+    }
 }
 
 heed_span heed_rows_blocks(const heed_row_block *t)
@@ -175,23 +201,38 @@ static void mask_scores(heed_row_block *t, int64_t block, size_t first, size_t e
     }
 }
 
-void heed_rows_hide_weights(const heed_row_block *t, int64_t first_block, int64_t end_block)
+static void hide_weights(const heed_row_block *t, int64_t first, int64_t end)
 {
-    const heed_plan *p = t->run->plan;
-    const int64_t first = first_block * HEED_BLOCK_KV, end = min64(end_block * HEED_BLOCK_KV, p->attention.seq_len_kv);
-    for (size_t i = 0; t->run->tensors->weights && i < t->m; i++) {
+    for (size_t i = 0; i < t->m; i++) {
         float *w = weights_of(t, i);
         for (int64_t j = first; j < end; j++)
             w[j] = -INFINITY;
     }
 }
 
-void heed_rows_clear_weights(const heed_row_block *t)
+void heed_rows_hide_weights(heed_row_block *t, int64_t first_block, int64_t end_block)
+{
+    const int64_t end = min64(end_block * HEED_BLOCK_KV, t->run->plan->attention.seq_len_kv);
+    for (size_t head = 0; t->run->tensors->weights && head < t->heads; head++) {
+        heed_rows_take_head(t, head);
+        hide_weights(t, first_block * HEED_BLOCK_KV, end);
+    }
+}
+
+static void clear_weights(const heed_row_block *t)
 {
     const heed_plan *p = t->run->plan;
     const size_t all = (size_t)min64(p->rows - t->first_row, p->block_rows);
-    for (size_t i = t->m; t->run->tensors->weights && i < all; i++)
+    for (size_t i = t->m; i < all; i++)
         memset(weights_of(t, i), 0, (size_t)p->attention.seq_len_kv * sizeof(float));
+}
+
+void heed_rows_clear_weights(heed_row_block *t)
+{
+    for (size_t head = 0; t->run->tensors->weights && head < t->heads; head++) {
+        heed_rows_take_head(t, head);
+        clear_weights(t);
+    }
 }
 
 /* The scores wait in the weights' own memory until the row's maximum and sum are known. */
@@ -272,9 +313,9 @@ static void finish_row(heed_row_block *t, size_t i, float keep, float sum)
 {
     const heed_plan *p = t->run->plan;
     const heed_attention *a = &p->attention;
-    const size_t dv = (size_t)a->head_dim_v, width = heed_round_up(dv, (size_t)p->backend->nr);
+    const size_t dv = (size_t)a->head_dim_v;
     const int64_t offset = row_offset(t, &a->strides_out, i);
-    float *row = t->out + i * width;
+    float *row = t->out + i * p->width_v;
     if (a->type_out == HEED_TYPE_F32) {
         p->backend->finish_row((float *)t->run->tensors->out + offset, row, keep, sum, dv);
         return;
@@ -283,7 +324,7 @@ static void finish_row(heed_row_block *t, size_t i, float keep, float sum)
     p->backend->narrow_row(a->type_out, (uint16_t *)t->run->tensors->out + offset, row, dv);
 }
 
-void heed_rows_finish(heed_row_block *t)
+static void finish_head(heed_row_block *t)
 {
     const heed_plan *p = t->run->plan;
     const heed_tensors *x = t->run->tensors;
@@ -296,5 +337,13 @@ void heed_rows_finish(heed_row_block *t)
             *lse_of(t, i) = heed_lse(max, sum);
         if (x->weights && p->attention.seq_len_kv)
             p->backend->weights_row[p->exp](weights_of(t, i), (size_t)p->attention.seq_len_kv, max, sum);
+    }
+}
+
+void heed_rows_finish(heed_row_block *t)
+{
+    for (size_t head = 0; head < t->heads; head++) {
+        heed_rows_take_head(t, head);
+        finish_head(t);
     }
 }

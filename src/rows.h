@@ -9,7 +9,11 @@
 typedef struct heed_row_block {
     const heed_run_state *run;
     heed_sequence seq;
-    int64_t kv_head;   /* within its batch entry */
+    int64_t kv_head;   /* at work, within its batch entry */
+    size_t heads;      /* of the task: all below is of the one at work, where the task has more */
+    size_t head;       /* which of them that is */
+    size_t slot;       /* decode: which of its blocks at work, HEED_BLOCKS_TOGETHER: none */
+    int64_t wave_head; /* decode: the first of them within the wave, if partial results are wanted, else -1 */
     int64_t first_row; /* stacked row it begins with */
     size_t m;          /* rows */
     float *q, *scores, *out;
@@ -21,10 +25,14 @@ typedef struct heed_row_block {
     int takes_finite;           /* decode: values of keys hidden one by one are taken for finite, until a sum is NaN */
 } heed_row_block;
 
-/* Row block `index` (of plan->blocks_q) of a kv head, numbered over the whole batch. */
-void heed_rows_begin(heed_row_block *t, const heed_run_state *r, int64_t head, int64_t index, int32_t worker);
+/* Row block `index` (of plan->blocks_q) of `heads` kv heads of a sequence from `head` on, numbered over the whole batch. */
+void heed_rows_begin(
+    heed_row_block *t, const heed_run_state *r, int64_t head, size_t heads, int64_t index, int32_t worker);
 
-/* Queries side by side as f32, and a state that has seen nothing. */
+/* Goes on with another of the task's kv heads.  What follows and speaks of all heads leaves any of them at work. */
+void heed_rows_take_head(heed_row_block *t, size_t head);
+
+/* Of all heads: queries side by side as f32, and a state that has seen nothing. */
 void heed_rows_reset(heed_row_block *t);
 
 /* Blocks of keys that the rows see between them. */
@@ -40,11 +48,11 @@ int heed_rows_ask(const heed_row_block *t, heed_ask *ask, heed_span blocks);
 void heed_rows_softmax(heed_row_block *t, const heed_rows *state, int64_t block);
 void heed_rows_mark_hidden(heed_row_block *t, int64_t block);
 
-/* Output, LSE and weights of all rows. */
+/* Output, LSE and weights of all rows of all heads. */
 void heed_rows_finish(heed_row_block *t);
 
-/* The weights, if wanted, before any score: these blocks of keys are hidden; rows that a packed sequence does not have are 0. */
-void heed_rows_hide_weights(const heed_row_block *t, int64_t first_block, int64_t end_block);
-void heed_rows_clear_weights(const heed_row_block *t);
+/* The weights of all heads, if wanted, before any score: these blocks of keys are hidden; rows that a packed sequence does not have are 0. */
+void heed_rows_hide_weights(heed_row_block *t, int64_t first_block, int64_t end_block);
+void heed_rows_clear_weights(heed_row_block *t);
 
 #endif

@@ -128,13 +128,14 @@ static void run_waves(heed_run_state r)
     for (; r.first_head < p->kv_heads; r.first_head += p->wave) {
         const int64_t heads = p->kv_heads - r.first_head < p->wave ? p->kv_heads - r.first_head : p->wave;
         if (p->splits > 1) {
-            heed_parallel(&p->threads, workers, (heed_tasks){ 1, heads * p->splits }, heed_split_task, &r);
+            heed_parallel(
+                &p->threads, workers, (heed_tasks){ 1, heads / p->together * p->splits }, heed_split_task, &r);
             heed_parallel(&p->threads, workers, (heed_tasks){ 1, heads }, heed_merge_task, &r);
             continue;
         }
         if (p->packs_shared)
             heed_parallel(&p->threads, workers, (heed_tasks){ heads, p->blocks_kv }, heed_pack_task, &r);
-        heed_parallel(&p->threads, workers, (heed_tasks){ heads, p->blocks_q }, heed_query_task, &r);
+        heed_parallel(&p->threads, workers, (heed_tasks){ heads / p->together, p->blocks_q }, heed_query_task, &r);
     }
 }
 

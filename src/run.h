@@ -14,12 +14,12 @@ typedef struct heed_run_state {
 } heed_run_state;
 
 /* Tasks for heed_parallel, argument a heed_run_state.  Of the wave: one block of keys and values of a kv head, packed to be shared
- * (index = head * blocks_kv + block); one block of query rows (index = head * blocks_q + row block). */
+ * (index = head * blocks_kv + block); one block of query rows (index = head * blocks_q + row block), of as many heads as the plan takes together. */
 void heed_pack_task(void *argument, int64_t index, int32_t worker);
 void heed_query_task(void *argument, int64_t index, int32_t worker);
 
-/* Of a plan that splits keys: one stretch of key blocks of a kv head (index = head * splits + stretch), whose partial results wait in
- * the workspace; the merge of a kv head's partial results (index = head). */
+/* Of a plan that splits keys: one stretch of key blocks of a kv head, or of those taken together (index = head * splits + stretch), whose
+ * partial results wait in the workspace; the merge of a kv head's partial results (index = head). */
 void heed_split_task(void *argument, int64_t index, int32_t worker);
 void heed_merge_task(void *argument, int64_t index, int32_t worker);
 

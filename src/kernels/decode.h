@@ -6,6 +6,8 @@
 #ifndef HEED_KERNELS_DECODE_H
 #define HEED_KERNELS_DECODE_H
 
+#include <string.h>
+
 enum {
     FEW_ROWS = 4,                      /* that share a pass */
     FEW_MANY = 8,                      /* that share the transposition of f32 keys */
@@ -98,6 +100,18 @@ INLINE void few_square(
     }
 }
 
+/* What is asked for while keys from j on are multiplied: every line from t->next on, or every second one of the keys that follow, or
+ * queries, which are there. */
+INLINE const char *few_asked(const heed_few *t, size_t j, size_t keys)
+{
+    const size_t row_bytes = t->d * sizeof(float);
+    if (t->next)
+        return (const char *)(t->next + j * row_bytes);
+    if (keys && few_in_order(t))
+        return (const char *)((uintptr_t)t->from + (j + keys) * row_bytes);
+    return (const char *)t->rows;
+}
+
 /* Keys from j on as long as there are `groups` vectors of them; returns the first that is left.  Of m rows the last is taken again and
  * again where t has fewer. */
 INLINE size_t few_keys(const int m, const int groups, const heed_few *t, size_t j)
@@ -111,21 +125,25 @@ INLINE size_t few_keys(const int m, const int groups, const heed_few *t, size_t 
         to[row] = i * t->ld_to;
     }
     const size_t step = (size_t)groups * VEC_LANES, whole = t->d / VEC_COLUMNS * VEC_COLUMNS;
-    const uintptr_t next = few_in_order(t) ? step * t->d * sizeof(float) : 0;
-    const size_t line = few_in_order(t) ? 2 * CACHE_LINE : 0;
-    const int lines = (int)step * VEC_COLUMNS * (int)sizeof(float) / (2 * CACHE_LINE); /* half of a column's */
+    const int square = groups * VEC_LANES * VEC_COLUMNS * (int)sizeof(float), wide = square >= 2 * CACHE_LINE;
+    const size_t second = t->next ? CACHE_LINE : 0;
     const vf scale = vf_set1(whole == t->d ? t->scale : 1.0f);
     for (; j + step <= t->n; j += step) {
         const float *k = (const float *)t->from + (ptrdiff_t)j * t->ld;
+        const char *next = few_asked(t, j, wide ? step : 0);
         vf acc[FEW_MOST];
         few_announce((const char *)k, t->ld * (ptrdiff_t)sizeof *k, step, t->d * sizeof *k, t->ahead);
         UNROLL
         for (int i = 0; i < m * groups; i++)
             acc[i] = vf_zero();
-        for (size_t p = 0; p < whole; p += VEC_COLUMNS) {
+        for (size_t p = 0; p < whole; p += VEC_COLUMNS, next += square) {
             UNROLL
-            for (int i = 0; i < lines; i++)
-                pack_prefetch_line((const char *)k, next + (p / VEC_COLUMNS * (size_t)lines + (size_t)i) * line);
+            for (int b = 0; b + CACHE_LINE <= square; b += 2 * CACHE_LINE) {
+                if (wide || m <= FEW_ROWS)
+                    pack_prefetch_line(next + b, 0);
+                if (wide && m <= FEW_ROWS)
+                    pack_prefetch_line(next + b, second);
+            }
             few_square(m, groups, acc, t, k + p, q, p);
         }
         UNROLL
@@ -141,7 +159,7 @@ INLINE size_t few_keys(const int m, const int groups, const heed_few *t, size_t 
 INLINE void few_rows(const int m, const heed_few *t)
 {
     size_t j = 0;
-    if (m == 1 && FEW_UNIT > 1 && t->d * sizeof(float) * HEED_LANES <= 2 * FEW_PAGE)
+    if (m == 1 && FEW_UNIT > 1 && !t->next && t->d * sizeof(float) * HEED_LANES <= 2 * FEW_PAGE)
         j = few_keys(m, 2, t, j);
     for (j = few_keys(m, 1, t, j); j < t->n; j += VEC_LANES) {
         for (size_t row = 0; row < t->m; row++)
@@ -238,25 +256,24 @@ RARE void HEED_FN(few_last)(heed_type type, const heed_few *t, size_t c)
     }
 }
 
-/* `vecs` vectors of columns from c on, over keys first to end. */
-INLINE void few_columns(const heed_type type, const int m, const int vecs, const heed_few *t, size_t c, size_t first,
-    size_t end, uintptr_t ahead)
+/* `vecs` vectors of columns over n keys, from the first one's elements at `row` and sums at `to` on; memory is asked for what lies at
+ * `asked`, which moves on by t->next_step. */
+INLINE void few_columns(const heed_type type, const int m, const int vecs, const heed_few *t, float *to,
+    const char *row, const char *asked, const float *weights, size_t n)
 {
-    const size_t size = pack_size(type);
-    const ptrdiff_t row_bytes = t->ld * (ptrdiff_t)size;
-    const char *row = (const char *)t->from + (ptrdiff_t)first * row_bytes + c * size;
-    const float *weights = t->rows + first;
+    const ptrdiff_t row_bytes = t->ld * (ptrdiff_t)pack_size(type);
+    const size_t next_step = t->next_step;
     vf acc[FEW_MOST];
     UNROLL
     for (int i = 0; i < m * vecs; i++)
-        acc[i] = vf_load(t->to + (size_t)(i / vecs) * t->ld_to + c + (size_t)(i % vecs) * VEC_LANES);
-    for (size_t j = end - first; j; j--, row += row_bytes, weights++) {
+        acc[i] = vf_load(to + (size_t)(i / vecs) * t->ld_to + (size_t)(i % vecs) * VEC_LANES);
+    for (size_t j = n; j; j--, row += row_bytes, asked += next_step, weights++) {
         UNROLL
-        for (int b = 0; b < vecs * VEC_LANES * (int)size; b += CACHE_LINE)
-            pack_prefetch_line(row + b, ahead);
+        for (int b = 0; b < vecs * VEC_LANES * (int)pack_size(type); b += CACHE_LINE)
+            pack_prefetch_line(asked + b, 0);
         UNROLL
         for (int g = 0; g < vecs; g++) {
-            const vf x = pack_load(type, row + (size_t)g * VEC_LANES * size);
+            const vf x = pack_load(type, row + (size_t)g * VEC_LANES * pack_size(type));
             UNROLL
             for (int i = 0; i < m; i++)
                 acc[i * vecs + g] = vf_fma(vf_set1(weights[(size_t)i * t->ld_rows]), x, acc[i * vecs + g]);
@@ -264,42 +281,63 @@ INLINE void few_columns(const heed_type type, const int m, const int vecs, const
     }
     UNROLL
     for (int i = 0; i < m * vecs; i++)
-        vf_store(t->to + (size_t)(i / vecs) * t->ld_to + c + (size_t)(i % vecs) * VEC_LANES, acc[i]);
+        vf_store(to + (size_t)(i / vecs) * t->ld_to + (size_t)(i % vecs) * VEC_LANES, acc[i]);
 }
 
 /* Rows of values whose columns are passed over before the next rows'.  Sums are loaded and stored for each pass, so that long rows are taken
  * more than a page at a time where those are many (AVX-512, f32, head_dim 256, 4 rows: 38 to 50 % of the read bandwidth) or where two pages
  * are no more than a page's touching reaches (one row of AVX2, head_dim 128: 87 to 88). */
-INLINE size_t few_pass_rows(const int m, size_t row_bytes)
+INLINE size_t few_pass_rows(int m, size_t row_bytes)
 {
     const size_t rows = few_page_rows(row_bytes);
     return (VEC_LANES == 16 && m > 1 && rows < 8) || (VEC_LANES < 16 && m == 1 && rows == 8) ? 16 : rows;
 }
 
-/* All columns of a page of values, then of the next: in long passes over a part of every row the processor does not see that all is
- * read, so does nothing ahead.  Where there are more than two passes, or few rows in a page, all lines are touched before; of a paged cache,
- * whose pages begin a new stream each, half a page at a time where one row does little with it.  int8, on which one works longer than it takes
- * to read it, is asked for two pages ahead where a pass does not see all of a row. */
+/* How all columns of some rows of values are passed over, then of the next. */
+typedef struct few_passes {
+    size_t rows, touched; /* 1: their lines are touched before */
+} few_passes;
+
+/* A page at a time: in long passes over a part of every row the processor does not see that all is read, so does nothing ahead.  Where
+ * there are more than two passes, or few rows in a page, all lines are touched before; of a paged cache, whose pages begin a new stream each,
+ * half a page at a time where one row does little with it. */
+NOINLINE few_passes HEED_FN(few_passes_of)(const heed_few *t, size_t size, int m, size_t wide, size_t narrow)
+{
+    const size_t bytes = t->d * size, page = few_pass_rows(m, bytes);
+    const int in_order = few_in_order(t);
+    if (m == 1 && size > 1 && t->ahead && in_order)
+        return (few_passes){ (page + 1) / 2, 1 };
+    if (t->d == wide || t->d == narrow)
+        return (few_passes){ t->n, 0 };
+    return (few_passes){ page, in_order && (t->d > 2 * wide || few_page_rows(bytes) <= 8) };
+}
+
+/* int8, on which one works longer than it takes to read it, is asked for two pages ahead where a pass does not see all of a row. */
+INLINE uintptr_t few_pages_ahead(const heed_type type, const heed_few *t, size_t wide)
+{
+    return type == HEED_TYPE_I8 && !t->ahead && few_in_order(t) && t->d > wide ? 2 * FEW_PAGE : 0;
+}
+
 INLINE void few_values_m(const heed_type type, const int m, const heed_few *t)
 {
     const int vecs = FEW_WIDE / m < 8 ? FEW_WIDE / m : 8, half = vecs == 8 ? 4 : vecs;
     const size_t wide = (size_t)vecs * VEC_LANES, narrow = (size_t)half * VEC_LANES, size = pack_size(type);
-    const int in_order = few_in_order(t), paged = m == 1 && type != HEED_TYPE_I8 && t->ahead && in_order;
-    const uintptr_t ahead = type == HEED_TYPE_I8 && !t->ahead && in_order && t->d > wide ? 2 * FEW_PAGE : t->ahead;
-    const size_t page = few_pass_rows(m, t->d * size);
-    const size_t step = paged ? (page + 1) / 2 : t->d == wide || t->d == narrow ? t->n : page;
-    const int touches = (t->d > 2 * wide || few_page_rows(t->d * size) <= 8) && in_order;
-    for (size_t first = 0; first < t->n; first += step) {
-        const size_t end = first + step < t->n ? first + step : t->n;
+    const few_passes passes = HEED_FN(few_passes_of)(t, size, m, wide, narrow);
+    const char *row = t->from, *asked = (const char *)(t->next + few_pages_ahead(type, t, wide));
+    for (size_t first = 0; first < t->n; first += passes.rows) {
+        const size_t n = t->n - first < passes.rows ? t->n - first : passes.rows;
+        const float *weights = t->rows + first;
         size_t c = 0;
-        if (paged || (touches && step == page))
-            HEED_FN(few_touch)((const char *)t->from + first * t->d * size, (end - first) * t->d * size);
+        if (passes.touched)
+            HEED_FN(few_touch)(row, n * t->d * size);
         for (; vecs > 1 && c + wide <= t->d; c += wide)
-            few_columns(type, m, vecs, t, c, first, end, ahead);
+            few_columns(type, m, vecs, t, t->to + c, row + c * size, asked + c * size, weights, n);
         for (; half < vecs && c + narrow <= t->d; c += narrow)
-            few_columns(type, m, half, t, c, first, end, ahead);
+            few_columns(type, m, half, t, t->to + c, row + c * size, asked + c * size, weights, n);
         for (; c + VEC_LANES <= t->d; c += VEC_LANES)
-            few_columns(type, m, 1, t, c, first, end, ahead);
+            few_columns(type, m, 1, t, t->to + c, row + c * size, asked + c * size, weights, n);
+        row += (ptrdiff_t)n * t->ld * (ptrdiff_t)size;
+        asked += n * t->next_step;
     }
     if (t->d % VEC_LANES)
         HEED_FN(few_last)(type, t, t->d / VEC_LANES * VEC_LANES);
@@ -376,8 +414,7 @@ RARE void HEED_FN(few_deal_rest)(
 {
     _Alignas(DEAL_BYTES) char copy[DEAL_ROW * DEAL_BYTES] = { 0 };
     for (size_t i = 0; i < keys; i++)
-        for (size_t b = 0; b < bytes; b++)
-            copy[i * DEAL_BYTES + b] = from[(ptrdiff_t)i * row_bytes + (ptrdiff_t)b];
+        memcpy(copy + i * DEAL_BYTES, from + (ptrdiff_t)i * row_bytes, bytes);
     if (size == 2)
         vf_deal_16(to, copy, DEAL_BYTES);
     else
@@ -422,8 +459,9 @@ INLINE void few_dealt(heed_type type, const heed_few *t)
     for (size_t j = 0; j < t->n; j += part.n, part.to += part.n) {
         const char *from = (const char *)t->from + (ptrdiff_t)j * row_bytes;
         part.n = t->n - j < together ? t->n - j : together;
-        const size_t all = few_in_order(t) ? part.n * bytes : 0, half = size == 2 && all >= 2 * FEW_PAGE ? all / 2 : 0;
-        const uintptr_t next = (uintptr_t)from + all;
+        const size_t all = few_in_order(t) || t->next ? part.n * bytes : 0,
+                     half = size == 2 && all >= 2 * FEW_PAGE ? all / 2 : 0;
+        const uintptr_t next = t->next ? t->next + j * bytes : (uintptr_t)from + all;
         part.next = next + half;
         part.next_step = (all - half) / t->d;
         for (size_t i = 0; i < part.n; i += keys) {

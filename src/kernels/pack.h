@@ -21,6 +21,20 @@ INLINE vf pack_load(const heed_type type, const char *p)
     }
 }
 
+/* Of narrow types: so many bytes, +0 beyond. */
+NOINLINE vf HEED_FN(pack_load_bytes)(heed_type type, const char *p, size_t bytes)
+{
+    _Alignas(4) char copy[VEC_LANES * 2] = { 0 };
+    ROLLED
+    for (size_t i = 0; i < bytes; i++)
+        copy[i] = p[i];
+    switch (type) {
+    case HEED_TYPE_F16: return pack_load(HEED_TYPE_F16, copy);
+    case HEED_TYPE_BF16: return pack_load(HEED_TYPE_BF16, copy);
+    default: return pack_load(HEED_TYPE_I8, copy);
+    }
+}
+
 /* n elements, +0 beyond; all of a vector is the common case. */
 INLINE vf pack_load_n(const heed_type type, const char *p, size_t n)
 {
@@ -30,10 +44,7 @@ INLINE vf pack_load_n(const heed_type type, const char *p, size_t n)
         return vf_zero();
     if (type == HEED_TYPE_F32)
         return vf_load_n((const float *)(const void *)p, n);
-    _Alignas(4) char copy[VEC_LANES * 2] = { 0 };
-    for (size_t i = 0; i < n * pack_size(type); i++)
-        copy[i] = p[i];
-    return pack_load(type, copy);
+    return HEED_FN(pack_load_bytes)(type, p, n * pack_size(type));
 }
 
 /* Asks for what lies `ahead` bytes behind a row's piece: decode streams a cache once, and works on what it has packed between

@@ -109,6 +109,16 @@ static void deal_pages(store *s, const store_shape *shape, check_rng *rng)
     free(order);
 }
 
+/* Tokens outside, heads inside, without gaps: what a contiguous cache in BSHD means. */
+static void set_side_by_side(store *s)
+{
+    heed_kv_cache *c = &s->cache;
+    const int64_t rows = c->capacity, heads = c->num_kv_heads;
+    c->strides_k = (heed_strides){ rows * heads * c->head_dim, c->head_dim, heads * c->head_dim };
+    c->strides_v = (heed_strides){ rows * heads * c->head_dim_v, c->head_dim_v, heads * c->head_dim_v };
+    c->strides_scales = (heed_strides){ rows * heads, 1, heads };
+}
+
 static void set_strides(store *s)
 {
     heed_kv_cache *c = &s->cache;
@@ -173,6 +183,8 @@ store store_make(const store_shape *shape, check_rng *rng)
         deal_pages(&s, shape, rng);
     if (shape->layout == HEED_LAYOUT_STRIDED)
         set_strides(&s);
+    if (shape->layout == HEED_LAYOUT_BSHD && !shape->page_size)
+        set_side_by_side(&s);
     const check_side side = (check_side)check_between(rng, 0, 1);
     c->k = check_alloc(store_bytes_k(&s), side);
     c->v = check_alloc(store_bytes_v(&s), side);

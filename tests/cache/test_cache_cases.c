@@ -55,18 +55,24 @@ static void case_e03_e05_e07(void)
     check_rng rng = check_rng_named("e03");
     const backends b = usable();
     static const int32_t lengths[WORLD_BATCH] = { 5, 0, 7, 48 };
+    static const struct {
+        heed_layout layout;
+        int64_t page;
+    } kinds[] = { { HEED_LAYOUT_BHSD, 0 }, { HEED_LAYOUT_BSHD, 0 }, { HEED_LAYOUT_BHSD, 32 },
+        { HEED_LAYOUT_BHSD, 64 } };
     for (int type = 0; type <= HEED_TYPE_I8; type++)
-        for (int64_t page = 0; page <= 64; page += 32)
+        for (size_t kind = 0; kind < sizeof kinds / sizeof kinds[0]; kind++)
             for (size_t i = 0; i < b.count; i++) {
                 world w = world_make(4, 8, 8, 1, 128, 64, 64, HEED_TYPE_I8, HEED_TYPE_I8, &rng);
                 memcpy(w.lengths, lengths, sizeof lengths);
                 memset(w.q, 0, 4 * 8 * 64 * sizeof(float));
                 for (int n = 0; n < 4 * 8 * 128 * 64; n++)
                     w.v[n] = n % 64 ? (float)(n / 64 % 128) : 127.0f; /* column 0 makes int8's scale 1 */
-                const store s = world_store(&w, (heed_type)type, (heed_type)type, page, HEED_LAYOUT_BHSD, &rng);
+                const store s =
+                    world_store(&w, (heed_type)type, (heed_type)type, kinds[kind].page, kinds[kind].layout, &rng);
                 const heed_options o = check_options(b.list[i], HEED_EXP_DEFAULT, 1);
-                check_case(
-                    "%s, pages of %d, %s", store_type_name((heed_type)type), (int)page, heed_isa_name(b.list[i]));
+                check_case("%s, pages of %d, layout %d, %s", store_type_name((heed_type)type), (int)kinds[kind].page,
+                    (int)kinds[kind].layout, heed_isa_name(b.list[i]));
                 world_result r = world_run(&w, &s, &o);
                 for (int n = 0; n < 4 * 8 * 64; n++) {
                     const int32_t keys = lengths[n / (8 * 64)];

@@ -11,6 +11,8 @@
 #include <string.h>
 
 static const int64_t page_sizes[] = { 0, 16, 32, 64, 128 };
+static const heed_layout layouts[] = { HEED_LAYOUT_BHSD, HEED_LAYOUT_BSHD, HEED_LAYOUT_STRIDED };
+static const int32_t threads[] = { 1, 2, 7 };
 
 /* Every backend, one thread and several, from the cache; want is from plain tensors. */
 static void check_cache(const world *w, const store *s, const world_result *want)
@@ -18,13 +20,13 @@ static void check_cache(const world *w, const store *s, const world_result *want
     heed_isa isas[CHECK_MAX_BACKENDS];
     const size_t backends = check_backends(isas);
     for (size_t i = 0; i < backends; i++)
-        for (int32_t threads = 1; threads <= 7; threads += 6) {
-            const heed_executor executor = world_executor(threads);
+        for (size_t n = 0; n < sizeof threads / sizeof threads[0]; n++) {
+            const heed_executor executor = world_executor(threads[n]);
             heed_options o = check_options(isas[i], HEED_EXP_DEFAULT, 0);
             o.executor = &executor;
             world_result got = world_run(w, s, &o);
             if (!world_same(w, &got, want))
-                check_note("on %s with %d threads", heed_isa_name(isas[i]), (int)threads);
+                check_note("on %s with %d threads", heed_isa_name(isas[i]), (int)threads[n]);
             world_free_result(&got);
         }
 }
@@ -43,7 +45,7 @@ static void storage_changes_no_bit(void)
         const heed_type type_k = (heed_type)(n % 4),
                         type_v = (heed_type)(check_between(&rng, 0, 2) ? n % 4 : n / 4 % 4);
         const int64_t page = page_sizes[check_between(&rng, 0, 4)];
-        const heed_layout layout = check_between(&rng, 0, 1) ? HEED_LAYOUT_BHSD : HEED_LAYOUT_STRIDED;
+        const heed_layout layout = layouts[check_between(&rng, 0, 2)];
         world w = world_random(&rng, type_k, type_v);
         const heed_attention *a = &w.shape;
         check_case("%d: k %s v %s pages %d layout %d: %dx%d/%d, %dx%d, dims %d %d, causal %d", n,
@@ -78,6 +80,56 @@ static void every_length(void)
             world_free(&w);
             check_free_all();
         }
+    check_case("%s", "");
+}
+
+/* From every second kv head: a block of keys, and one key more, whose value is not finite where storage can say so. */
+static void hide_from_some_heads(world *w, check_rng *rng)
+{
+    heed_attention *a = &w->shape;
+    const int64_t rows = a->seq_len_q, keys = a->seq_len_kv, group = a->num_heads / a->num_kv_heads;
+    const int64_t block = check_between(rng, 0, (keys - 1) / 256) * 256, key = check_between(rng, 0, keys - 1);
+    w->bias = check_floats((size_t)(a->num_heads * rows * keys));
+    for (int64_t n = 0; n < a->num_heads * rows * keys; n++) {
+        const int64_t j = n % keys;
+        const bool hides = n / (rows * keys) / group % 2 && (j == key || (j >= block && j < block + 256));
+        w->bias[n] = hides ? -INFINITY : 0.25f;
+    }
+    a->strides_bias = (heed_mask_strides){ 0, rows * keys, keys, 1 };
+    for (int64_t head = 0; head < a->batch * a->num_kv_heads; head++)
+        if (head % a->num_kv_heads % 2)
+            w->v[(head * keys + key) * a->head_dim_v + check_between(rng, 0, a->head_dim_v - 1)] = NAN;
+}
+
+/* All heads of a token side by side, read by one task: few tokens and many, whole strips and rests, one to seventeen rows, tokens wider
+ * than a strip allows for, and a split over threads. */
+static void heads_side_by_side(void)
+{
+    static const int64_t keys[] = { 1, 16, 31, 33, 64, 200, 257, 1100, 2100 }, dims[] = { 8, 24, 33, 64, 300 };
+    check_rng rng = check_rng_named("side");
+    const int rounds = check_quick() ? 30 : 200;
+    for (int n = 0; n < rounds; n++) {
+        const int64_t kv_heads = check_between(&rng, 2, 8),
+                      heads = kv_heads * check_between(&rng, 1, WORLD_HEADS / kv_heads);
+        const int64_t rows = check_between(&rng, 1, 17 * kv_heads / heads), dim = dims[check_between(&rng, 0, 4)];
+        const heed_type type_k = (heed_type)(n % 4), type_v = (heed_type)(n / 4 % 4);
+        world w = world_make(check_between(&rng, 1, 2), heads, kv_heads, rows, keys[check_between(&rng, 0, 8)], dim,
+            dims[check_between(&rng, 0, 4)], type_k, type_v, &rng);
+        check_case("%d: k %s v %s: %dx%d/%d, %dx%d, dims %d %d", n, store_type_name(type_k), store_type_name(type_v),
+            (int)w.shape.batch, (int)heads, (int)kv_heads, (int)rows, (int)w.shape.seq_len_kv, (int)dim,
+            (int)w.shape.head_dim_v);
+        w.shape.causal = check_between(&rng, 0, 1) ? HEED_CAUSAL_BOTTOM_RIGHT : HEED_CAUSAL_NONE;
+        for (int b = 0; b < WORLD_BATCH; b++)
+            w.lengths[b] = (int32_t)(b ? check_between(&rng, 0, w.shape.seq_len_kv) : w.shape.seq_len_kv);
+        if (n % 3 == 0 && type_v != HEED_TYPE_I8)
+            hide_from_some_heads(&w, &rng);
+        world_result want = plain(&w);
+        const store s = world_store(&w, type_k, type_v, 0, HEED_LAYOUT_BSHD, &rng);
+        check_cache(&w, &s, &want);
+        world_free_result(&want);
+        world_free(&w);
+        check_free_all();
+    }
     check_case("%s", "");
 }
 
@@ -180,6 +232,7 @@ static void quantised(void)
 int main(int argc, char **argv)
 {
     static const check_test tests[] = { { "storage_changes_no_bit", storage_changes_no_bit },
-        { "every_length", every_length }, { "steps_of_a_prefill", steps_of_a_prefill }, { "quantised", quantised } };
+        { "every_length", every_length }, { "heads_side_by_side", heads_side_by_side },
+        { "steps_of_a_prefill", steps_of_a_prefill }, { "quantised", quantised } };
     return check_main(argc, argv, tests, sizeof tests / sizeof tests[0]);
 }

@@ -118,7 +118,9 @@ world_result world_run(const world *w, const store *cache, const heed_options *o
     t.sinks = w->has_sinks ? w->sinks : NULL;
     t.alibi_slopes = w->has_slopes ? w->slopes : NULL;
     if (cache) {
-        const bool strided = cache->cache.layout == HEED_LAYOUT_STRIDED;
+        const heed_layout layout = cache->cache.layout;
+        const bool strided =
+            layout == HEED_LAYOUT_STRIDED || (layout == HEED_LAYOUT_BSHD && !cache->cache.page_size); /* q is BHSD */
         store_describe(cache, &a, &t);
         a.layout = strided ? HEED_LAYOUT_STRIDED : HEED_LAYOUT_BHSD;
         a.strides_q = (heed_strides){ a.num_heads * a.seq_len_q * a.head_dim, a.seq_len_q * a.head_dim, a.head_dim };
