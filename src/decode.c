@@ -2,6 +2,9 @@
  * nothing of it is written back; keys may be split over threads.
  * May know: plans, row blocks, the backend table.  Must not know: instruction sets, lanes, masks, OpenMP.
  *
+ * A task has one kv head, or, where the heads of a token lie side by side, all of a sequence (plan->together): strip by strip, each head
+ * in turn, so that memory is read in its own order.
+ *
  * A block of keys gives a partial result (maximum, sum, weighted sum of values), merged in ascending order of blocks: at once, or,
  * where stretches of blocks are computed by different threads, when all are there.  Both are the same operations. */
 #include "decode.h"

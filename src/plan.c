@@ -84,7 +84,8 @@ static void cut_into_waves(heed_plan *plan)
 /* 1 if the heads of a token lie side by side, and nothing else between one token and the next. */
 static int side_by_side(const heed_strides *s, int64_t heads, int64_t dim, size_t size)
 {
-    return s->head == dim && s->seq == heads * dim && (size_t)s->seq * size <= TOGETHER_TOKEN;
+    return heads <= TOGETHER_HEADS && dim <= TOGETHER_TOKEN && s->head == dim && s->seq == heads * dim &&
+           (size_t)s->seq * size <= TOGETHER_TOKEN;
 }
 
 /* Tokens of a strip: whole units of keys. */
@@ -95,7 +96,7 @@ static int32_t strip_tokens(const heed_strides *s, size_t size)
 }
 
 /* A head alone would read a piece of every row, at half of the speed of rows in order: one task takes all heads of a sequence, if that
- * leaves tasks enough. */
+ * leaves tasks enough.  Narrow vectors are slower than memory. */
 static void choose_together(heed_plan *plan)
 {
     const heed_attention *a = &plan->attention;
@@ -103,11 +104,10 @@ static void choose_together(heed_plan *plan)
     const size_t size_k = heed_type_size(a->type_k), size_v = heed_type_size(a->type_v);
     const int fits = side_by_side(&a->strides_k, heads, a->head_dim, size_k) &&
                      side_by_side(&a->strides_v, heads, a->head_dim_v, size_v);
-    const int enough = plan->threads.num_threads == 1 ||
-                       a->batch * plan->blocks_kv >= (int64_t)HEADS_A_THREAD * plan->threads.num_threads;
-    const int few = plan->rows <= HEED_FEW && heads <= TOGETHER_HEADS && plan->backend->lanes >= 4;
+    const int64_t threads = plan->threads.num_threads;
+    const int enough = threads == 1 || plan->blocks_kv >= divide_up(HEADS_A_THREAD * threads, a->batch);
     plan->together = 1;
-    if (!fits || !few || !enough || a->page_size)
+    if (!fits || !enough || a->page_size || plan->rows > HEED_FEW || plan->backend->lanes < 4)
         return;
     plan->together = heads;
     plan->together_keys = strip_tokens(&a->strides_k, size_k);
@@ -289,7 +289,9 @@ size_t heed_plan_describe(const heed_plan *plan, char *text, size_t size)
         heed_isa_name(b->isa), (int)b->lanes, (int)b->mr, (int)b->nr,
         plan->exp == HEED_KERNEL_SLEEF ? "sleef" : "builtin", (long long)plan->block_rows, HEED_BLOCK_KV,
         (long long)plan->kv_heads, (long long)plan->blocks_q, (long long)plan->splits,
-        plan->packs_shared ? "once a kv head, shared by its tasks" : "strip by strip inside each task",
+        plan->packs_shared   ? "once a kv head, shared by its tasks"
+        : plan->together > 1 ? "strip by strip inside each task, which takes all kv heads of a sequence"
+                             : "strip by strip inside each task",
         (int)plan->workers, (int)plan->threads.num_threads,
         plan->threads.executor.parallel_for ? "the caller's executor"
         : heed_has_openmp()                 ? "OpenMP"
