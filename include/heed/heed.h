@@ -328,7 +328,7 @@ HEED_API heed_status heed_merge(int64_t parts, int64_t rows, int64_t head_dim_v,
  * sequence's length changes nothing.
  *
  * In huge pages (madvise MADV_HUGEPAGE under Linux) a large cache is read in 0.8 to 1 of the time, one in pages in 0.87 to 0.97.
- * In HEED_LAYOUT_BSHD a step over a long contiguous cache takes 1.1 to 1.5 times as long as in BHSD, and twice as long where there is
+ * In HEED_LAYOUT_BSHD a step over a long contiguous cache takes 1.2 to 1.6 times as long as in BHSD, and twice as long where there is
  * anything between one token and the next, because a head's tokens lie apart.
  *
  * To read a cache, give heed_attention the same types, sizes and strides and heed_tensors the same pointers, with seq_len_kv =

@@ -137,12 +137,13 @@ INLINE size_t few_keys(const int m, const int groups, const heed_few *t, size_t 
         for (int i = 0; i < m * groups; i++)
             acc[i] = vf_zero();
         for (size_t p = 0; p < whole; p += VEC_COLUMNS, next += square) {
-            /* Every second line of what is read next, and the others of a share; more rows leave no register for these. */
+            /* Every second line of what is read next, and the others of a share; more rows leave no register for these, and more groups
+             * are for keys in order. */
             UNROLL
             for (int b = 0; b + CACHE_LINE <= square; b += 2 * CACHE_LINE) {
                 if (wide || m <= FEW_ROWS)
                     pack_prefetch_line(next + b, 0);
-                if (wide && m <= FEW_ROWS)
+                if (wide && m <= FEW_ROWS && groups == 1)
                     pack_prefetch_line(next + b, second);
             }
             few_square(m, groups, acc, t, k + p, q, p);
