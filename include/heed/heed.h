@@ -327,7 +327,7 @@ HEED_API heed_status heed_merge(int64_t parts, int64_t rows, int64_t head_dim_v,
  * behind it copies the last shared page first.  Keys of a page are read up to a multiple of 16 tokens, and what lies beyond the
  * sequence's length changes nothing.
  *
- * In huge pages (madvise MADV_HUGEPAGE under Linux) a large cache is read in 0.8 to 1 of the time, one in pages in 0.87 to 0.97.
+ * In huge pages (madvise MADV_HUGEPAGE under Linux) a large cache is read in 0.7 to 1 of the time, one in pages in 0.8 to 1.
  * In HEED_LAYOUT_BSHD a step over a long contiguous cache takes 1.2 to 1.6 times as long as in BHSD, and twice as long where there is
  * anything between one token and the next, because a head's tokens lie apart.
  *
