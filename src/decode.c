@@ -52,32 +52,33 @@ static int share_values(const heed_row_block *t, const heed_range *ranges)
 
 /* ---- Partial results, where keys are split over threads ---- */
 
-/* The partial result of a block of the wave's kv head at work: maxima, sums, then the weighted values. */
+/* Of a block of the wave's kv head at work. */
+static int64_t partial_index(const heed_row_block *t, int64_t block)
+{
+    return (t->wave_head + (int64_t)t->head) * t->run->plan->blocks_kv + block;
+}
+
+/* Maxima, sums, then the weighted values. */
 static float *partial_of(const heed_row_block *t, int64_t block)
 {
     const heed_plan *p = t->run->plan;
-    const int64_t place = (t->wave_head + (int64_t)t->head) * p->blocks_kv + block;
-    return (float *)(t->run->workspace + p->partials) + (size_t)place * p->partial;
+    return (float *)(t->run->workspace + p->partials) + (size_t)partial_index(t, block) * p->partial;
 }
 
 static char *partial_used(const heed_row_block *t, int64_t block)
 {
-    const heed_plan *p = t->run->plan;
-    return t->run->workspace + p->finite + (t->wave_head + (int64_t)t->head) * p->blocks_kv + block;
+    return t->run->workspace + t->run->plan->finite + partial_index(t, block);
 }
 
-/* A state whose block results are the partial result's memory. */
-static heed_rows state_of_partial(const heed_row_block *t, int64_t block)
-{
-    heed_rows state = t->state;
-    state.block_max = partial_of(t, block);
-    state.block_sum = state.block_max + heed_round_up((size_t)t->run->plan->block_rows, HEED_LANES);
-    return state;
-}
-
+/* The rows' state; its block results are the partial result's memory, if one is wanted. */
 static heed_rows state_of(const heed_row_block *t, int64_t block)
 {
-    return t->wave_head < 0 ? t->state : state_of_partial(t, block);
+    heed_rows state = t->state;
+    if (t->wave_head >= 0) {
+        state.block_max = partial_of(t, block);
+        state.block_sum = state.block_max + heed_round_up((size_t)t->run->plan->block_rows, HEED_LANES);
+    }
+    return state;
 }
 
 /* A block's weighted values, of all rows. */
@@ -161,6 +162,19 @@ static void take_slot(heed_row_block *t, size_t head, size_t slot)
     t->state.add = factors + padded;
 }
 
+/* 1 if a row of the head at work sees a key of the slot's block. */
+static char *used_of(const heed_row_block *t, size_t slot)
+{
+    return t->scratch + t->run->plan->map.used + t->head * HEED_BLOCKS_TOGETHER + slot;
+}
+
+/* The same as take_slot(); 0 if there is nothing to do for it. */
+static int take_used(heed_row_block *t, size_t head, size_t slot)
+{
+    take_slot(t, head, slot);
+    return *used_of(t, slot);
+}
+
 /* Each strip of the block that a row of these heads sees, in ascending order: keys into scores, or weights into sums of values. */
 static void for_strips(heed_row_block *t, int64_t block, size_t slot, head_span heads, int values)
 {
@@ -170,8 +184,7 @@ static void for_strips(heed_row_block *t, int64_t block, size_t slot, head_span 
     for (int32_t first = 0; first < keys; first += step)
         for (size_t head = heads.lo; head < heads.hi; head++) {
             const int32_t n = keys - first < step ? keys - first : step;
-            take_slot(t, head, slot);
-            if (!strip_ranges(t, first, n, strip))
+            if (!take_used(t, head, slot) || !strip_ranges(t, first, n, strip))
                 continue;
             if (values)
                 strip_values(t, block, first, (size_t)n, strip);
@@ -188,32 +201,22 @@ static int64_t num_slots(const heed_row_block *t)
     return slots < HEED_BLOCKS_TOGETHER ? slots : HEED_BLOCKS_TOGETHER;
 }
 
-/* 1 if a row of the head at work sees a key of the slot's block. */
-static char *used_of(const heed_row_block *t, size_t slot)
-{
-    return t->scratch + t->run->plan->map.used + t->head * HEED_BLOCKS_TOGETHER + slot;
-}
-
 static void block_scores(heed_row_block *t, int64_t block, size_t slot)
 {
-    int any = 0;
     for (size_t head = 0; head < t->heads; head++) {
         take_slot(t, head, slot);
         *used_of(t, slot) = (char)heed_rows_ranges(t, block);
-        any |= *used_of(t, slot);
     }
-    if (any)
-        for_strips(t, block, slot, (head_span){ 0, t->heads }, 0);
+    for_strips(t, block, slot, (head_span){ 0, t->heads }, 0);
 }
 
 static void block_softmax(heed_row_block *t, int64_t block, size_t slot)
 {
-    for (size_t head = 0; head < t->heads; head++) {
-        take_slot(t, head, slot);
-        const heed_rows state = state_of(t, block);
-        if (*used_of(t, slot))
+    for (size_t head = 0; head < t->heads; head++)
+        if (take_used(t, head, slot)) {
+            const heed_rows state = state_of(t, block);
             heed_rows_softmax(t, &state, block);
-    }
+        }
 }
 
 /* n is a multiple of HEED_LANES. */
@@ -231,10 +234,9 @@ static int has_nan(const float *x, size_t n)
 
 static void heads_values(heed_row_block *t, int64_t block, size_t slot, head_span heads)
 {
-    for (size_t head = heads.lo; head < heads.hi; head++) {
-        take_slot(t, head, slot);
-        memset(sums_of(t, block), 0, t->m * t->run->plan->width_v * sizeof(float));
-    }
+    for (size_t head = heads.lo; head < heads.hi; head++)
+        if (take_used(t, head, slot))
+            memset(sums_of(t, block), 0, t->m * t->run->plan->width_v * sizeof(float));
     for_strips(t, block, slot, heads, 1);
 }
 
@@ -247,11 +249,9 @@ static void block_values(heed_row_block *t, int64_t block, size_t slot)
     if (!t->takes_finite)
         return;
     t->takes_finite = 0;
-    for (size_t head = 0; head < t->heads; head++) {
-        take_slot(t, head, slot);
-        if (has_nan(sums_of(t, block), t->m * t->run->plan->width_v))
+    for (size_t head = 0; head < t->heads; head++)
+        if (take_used(t, head, slot) && has_nan(sums_of(t, block), t->m * t->run->plan->width_v))
             heads_values(t, block, slot, (head_span){ head, head + 1 });
-    }
 }
 
 /* After the maxima and sums have been merged into the rows' state. */
@@ -268,10 +268,10 @@ static void blend_sums(heed_row_block *t, int64_t block)
 static void keep_block(heed_row_block *t, int64_t block, size_t slot)
 {
     for (size_t head = 0; head < t->heads; head++) {
-        take_slot(t, head, slot);
+        const int used = take_used(t, head, slot);
         if (t->wave_head >= 0)
-            *partial_used(t, block) = *used_of(t, slot);
-        else if (*used_of(t, slot))
+            *partial_used(t, block) = (char)used;
+        else if (used)
             blend_sums(t, block);
     }
 }

@@ -33,9 +33,11 @@ static ptrdiff_t row_distance(const heed_strides *strides, size_t n)
     return n > 1 ? (ptrdiff_t)strides->seq : 0;
 }
 
-/* From a row to the one to be asked for, in bytes. */
-static uintptr_t row_ahead(const heed_strides *strides, size_t size)
+/* From a row to the one to be asked for, in bytes; heads that are taken together ask for a share (below) instead. */
+static uintptr_t row_ahead(const heed_run_state *r, const heed_strides *strides, size_t size)
 {
+    if (r->plan->together > 1)
+        return 0;
     return (uintptr_t)strides->seq * size * (uintptr_t)keys_ahead(size);
 }
 
@@ -92,7 +94,7 @@ void heed_pack_keys(
     const size_t d = (size_t)a->head_dim, size = heed_type_size(a->type_k), page = (size_t)a->page_size;
     if (!page) {
         b->pack_k(a->type_k, panels, tensor_row(s, r->tensors->k, strides, size, kv_head, first),
-            row_distance(strides, n), n, d, row_ahead(strides, size));
+            row_distance(strides, n), n, d, row_ahead(r, strides, size));
         return;
     }
     for (size_t j = 0; j < n;) {
@@ -121,7 +123,7 @@ static piece values_at(const heed_run_state *r, const heed_sequence *s, int64_t 
     const size_t size = heed_type_size(a->type_v), dv = (size_t)a->head_dim_v;
     if (!a->page_size)
         return (piece){ tensor_row(s, r->tensors->v, strides, size, kv_head, key), row_distance(strides, n), n,
-            strides->seq == a->head_dim_v || r->plan->together > 1 ? 0 : row_ahead(strides, size) };
+            strides->seq == a->head_dim_v ? 0 : row_ahead(r, strides, size) };
     const size_t within = (size_t)(key % a->page_size);
     return (piece){ page_part(r, s, r->tensors->v, strides, size, kv_head, key) + within * dv * size, (ptrdiff_t)dv,
         smaller((size_t)a->page_size - within, n), page_ahead(r, s, strides, size, key, dv * size) };
@@ -175,7 +177,7 @@ void heed_few_scores(const heed_run_state *r, const heed_sequence *s, int64_t kv
         t.from = tensor_row(s, r->tensors->k, strides, size, kv_head, first);
         t.ld = row_distance(strides, n);
         t.next = next_share(r, s, r->tensors->k, strides, size, kv_head, first, n);
-        t.ahead = r->plan->together > 1 ? 0 : row_ahead(strides, size);
+        t.ahead = row_ahead(r, strides, size);
         t.room = room;
         r->plan->backend->qk_few(a->type_k, &t);
         return;

@@ -165,9 +165,9 @@ static int map_scratch(heed_plan *plan)
 {
     heed_scratch_map *map = &plan->map;
     const size_t rows = (size_t)plan->block_rows, padded = heed_round_up(rows, HEED_LANES);
-    const size_t d = (size_t)plan->attention.head_dim, heads = (size_t)plan->together;
+    const size_t d = (size_t)plan->attention.head_dim, heads = (size_t)plan->together, wanted = HEED_SCORE_ROWS / heads;
     map->size = 0;
-    plan->score_rows = rows > HEED_SCORE_ROWS / heads ? rows : HEED_SCORE_ROWS / heads;
+    plan->score_rows = rows > wanted ? rows : wanted;
     return place_rows(&map->size, &map->q, heads * rows, d) &&
            place_rows(&map->size, &map->scores, heads * plan->score_rows, HEED_LD_SCORES) &&
            place_rows(&map->size, &map->factors, heads * 2 * HEED_BLOCKS_TOGETHER, padded) &&
